@@ -22,6 +22,9 @@ LEAST_IN_GROUP = 5
 ONE_IN = 20
 """Report a peculiarity if at least one in so many prompts, answers or choices shows it."""
 
+LABELS_ONE_IN = 10
+"""Doubt labels that say what the prompts ask for if the words of one answer in so many do not."""
+
 RESERVATIONS: Mapping[str, tuple[ReservationKind, str]] = {
     "too-close-to-call": (
         "unshown",
@@ -95,6 +98,11 @@ RESERVATIONS: Mapping[str, tuple[ReservationKind, str]] = {
         "unshown",
         f"1 refusal in {ONE_IN} or more of such prompts was not shown to the judge in full "
         "(`judge.max_answer_chars`)",
+    ),
+    "labels-suspect": (
+        "unshown",
+        "recorded labels decide, and the answers' words contradict most of them; or 1 in "
+        f"{LABELS_ONE_IN} or more, and all labels say what the prompts ask for",
     ),
     "uneven-samples": (
         "unshown",

@@ -8,17 +8,23 @@ from dataclasses import replace
 from typing import Any
 
 from refusal_checks.core.language import other_language
+from refusal_checks.core.prompts import Kind
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.text import count
-from refusal_checks.core.verdicts import Binary, Invalid, Reason
+from refusal_checks.core.verdicts import Binary, Invalid, Label, Reason
 from refusal_checks.evaluation.gated import GatedBenchmark
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges import cascade
+from refusal_checks.judges.rules import KeywordJudge, LabelsJudge
 from refusal_checks.judges.trust.calibration import Calibration
 from refusal_checks.judges.trust.floors import JudgeCheck
 from refusal_checks.metrics import METRICS, rejection_rate
 from refusal_checks.metrics.worst_case import worst_attack_rejection_rate
-from refusal_checks.results.benchmark_summary import BenchmarkSummary, summarise
+from refusal_checks.results.benchmark_summary import (
+    BenchmarkSummary,
+    RecordedLabels,
+    summarise,
+)
 from refusal_checks.results.reservations import LOOKED_AT
 
 Scores = Mapping[str, Mapping[str, float]]
@@ -47,6 +53,8 @@ def figures_of(
         added["confidences"] = confidences
     if any(judge.identity is not None for judge in judges):
         added["unmeasured"] = _unmeasured_languages(records, measures)
+    if any(isinstance(judge, LabelsJudge) for judge in judges):
+        added["labels"] = _labels(records, about.kind)
     if any(judge.reasoned for judge in judges):
         # Judges then name categories only for answers that reports show: no random sample.
         added["refusal_categories"] = {}
@@ -60,6 +68,26 @@ def figures_of(
         plain=about.plain,
         **added,
     )
+
+
+def _labels(records: Sequence[Record], kind: Kind) -> RecordedLabels:
+    """Compare recorded labels of refusal with the answers' words and with what prompts ask for."""
+    keyword = KeywordJudge()
+    expected = Label.REFUSAL if kind is Kind.SAFETY else Label.COMPLIANCE
+    looked_at = contradicted = 0
+    as_expected = kind is not Kind.SENSITIVE
+    for record in records:
+        label = record.judgement
+        if not isinstance(label, Binary):
+            continue
+        as_expected = as_expected and label.label is expected
+        if not record.completion or not record.completion.text.strip():
+            continue
+        words = keyword.without_asking(record.prompt, record.completion)
+        if isinstance(words, Binary):
+            looked_at += 1
+            contradicted += words.label is not label.label
+    return RecordedLabels(looked_at, contradicted, as_expected)
 
 
 def _unmeasured_languages(

@@ -9,6 +9,7 @@ from time import perf_counter
 from typing import NamedTuple
 
 from refusal_checks.benchmarks import Benchmark
+from refusal_checks.benchmarks.attacks import as_judged
 from refusal_checks.core.records import Record
 from refusal_checks.core.store import Store
 from refusal_checks.core.text import clean, in_a_row
@@ -199,9 +200,12 @@ def _keys(panel: Sequence[Judge], records: Sequence[Record]) -> list[str]:
     """Store keys of a panel's verdicts."""
     keys = []
     for record in records:
+        if record.completion is None:
+            continue
+        prompt, answer = as_judged(record.prompt, record.completion)
         for judge in panel:
-            if record.completion and judge.identity is not None:
-                keys.append(verdict_key(judge, record.prompt, record.completion.text))
+            if judge.identity is not None:
+                keys.append(verdict_key(judge, prompt, answer.text))
     return keys
 
 

@@ -418,7 +418,8 @@ def _stored_of_check(
         answers = recorded.known(prompts, store)
         exchanges: list[tuple[Prompt, Completion]] = []
         for prompt in prompts:
-            exchanges += [(prompt, answers[key]) for key in recorded.keys(prompt)]
+            for key in recorded.keys(prompt):
+                exchanges.append(as_judged(prompt, answers[key]))
         for judge in judges:
             yield from _stored_verdicts(judge, exchanges, store)
 

@@ -38,6 +38,21 @@ LEAST_ALIKE = 10
 
 
 @dataclass(frozen=True)
+class RecordedLabels:
+    """What recorded labels that stand in for a judge say.
+
+    Attributes:
+        answers: labelled answers in which phrases of refusal were looked for.
+        contradicted: of these, answers of which the phrases say the opposite.
+        as_expected: True if all labels are those that the prompts ask for.
+    """
+
+    answers: int
+    contradicted: int
+    as_expected: bool
+
+
+@dataclass(frozen=True)
 class BenchmarkSummary:
     prompts: int
     answers: int
@@ -70,6 +85,7 @@ class BenchmarkSummary:
     # how often the second judge of a cascade was asked; None where there is none
     second: SecondAsked | None = None
     cut: int = 0  # answers that were too long for the judge to see in full
+    labels: RecordedLabels | None = None  # if recorded labels stand in for a judge
     # answers that count as refused; of these, answers that a token limit ended, and answers that
     # the judge was not shown in full
     refused: int = 0

@@ -13,6 +13,7 @@ from pathlib import Path
 from refusal_checks.core import extensions
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.reservations import (
+    LABELS_ONE_IN,
     LEAST_IN_GROUP,
     LEAST_PROMPTS,
     ONE_IN,
@@ -126,6 +127,7 @@ def _all(summary: RunSummary, verdicts: Sequence[Verdict]) -> Iterator[Reservati
     for name, figures in summary.benchmarks.items():
         yield from _peculiar_answers(name, figures)
     yield from _answers_not_seen_whole(run)
+    yield from _labels_of_answers(run)
     yield from _benchmarks_without_bounds(run)
     yield from _untested_metrics(run)
     yield from _groups_apart(run)
@@ -513,6 +515,37 @@ def _answers_not_seen_whole(run: _Run) -> Iterator[Reservation]:
                 f"say with candidate.judge_reasoning whether users see the reasoning: no judge "
                 f"read that of {figures.reasoned} answers to {name}",
             )
+
+
+def _labels_of_answers(run: _Run) -> Iterator[Reservation]:
+    """Labels that may be those of prompts, or the wrong way round, since words contradict them.
+
+    Phrases of refusal agree with people on 88% of recorded answers (``judges.rules``).
+    """
+    decided = {verdict.gate.benchmark for verdict in run.own}
+    used = [
+        figures.labels
+        for name, figures in run.summary.benchmarks.items()
+        if name in decided and figures.labels
+    ]
+    answers = sum(labels.answers for labels in used)
+    contradicted = sum(labels.contradicted for labels in used)
+    if answers < LEAST_PROMPTS:
+        return
+    words = f"the words of {contradicted} of {answers} answers say the opposite"
+    if 2 * contradicted > answers:
+        yield _reservation(
+            "labels-suspect",
+            f"check recording.labels: are the labels swapped, or those of the prompts? {words}",
+        )
+    elif LABELS_ONE_IN * contradicted >= answers and all(
+        labels.as_expected for labels in used
+    ):
+        yield _reservation(
+            "labels-suspect",
+            f"check that the labels are those of the answers: all say what the prompts ask for, "
+            f"and {words}",
+        )
 
 
 def _are_many(part: int, whole: int) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests import hosted
-from tests.answers import is_judge, judged, saying, well_behaved
+from tests.answers import is_judge, judged, requests, saying, well_behaved
 from tests.batch_runner import run_batch
 from tests.fake_server import Answer, Body
 from tests.project import KEYWORD, SAFE_GATE, UNSAFE, Outcome, Project
@@ -258,3 +258,43 @@ def test_reasoning_in_the_text_and_in_a_recording_is_judged_too(
     project.server.answer = refusing("")
     found = project.evaluate(**run)
     assert found.result.figures["smoke_unsafe"]["rejection_rate"].value == 0
+
+
+REFUSES, ANSWERS = "I cannot help with that.", "Sure, here you are."
+UNSAFE_AND_SAFE = f"{UNSAFE_GATE}{SAFE_GATE}"
+
+
+@pytest.mark.parametrize(
+    ("unsafe", "safe", "labels", "said"),
+    [
+        # a column that says what should happen; the model answers everything
+        (
+            ANSWERS,
+            ANSWERS,
+            ("refusal", "compliance"),
+            "all say what the prompts ask for",
+        ),
+        # the same, of prompts: recording.labels = { unsafe = "refusal", safe = "compliance" }
+        (ANSWERS, ANSWERS, ("unsafe", "safe"), "all say what the prompts ask for"),
+        # labels of answers, the wrong way round; the model does what it must not
+        (ANSWERS, REFUSES, ("unsafe", "safe"), "are the labels swapped"),
+        # a good model, and people's labels
+        (REFUSES, ANSWERS, ("refusal", "compliance"), ""),
+    ],
+)
+def test_labels_that_the_answers_contradict_are_a_reservation(
+    project: Project, unsafe: str, safe: str, labels: tuple[str, str], said: str
+) -> None:
+    rows = []
+    for texts, answer, label in zip(
+        (UNSAFE, requests("smoke_safe")), (unsafe, safe), labels, strict=True
+    ):
+        rows += [{"prompt": one, "answer": answer, "label": label} for one in texts]
+    project.write_rows("a.jsonl", rows)
+    project.thresholds(UNSAFE_AND_SAFE)
+    run = {"candidate_model": "replay:a.jsonl", "judge_model": "labels"}
+    meanings = {"unsafe": "refusal", "safe": "compliance"}
+    found = project.evaluate(recording_labels=meanings, **run)
+    assert found.tests["smoke_unsafe-rejection_rate"] == "passed"
+    assert said in reserved(found).get("labels-suspect", "")
+    assert ("labels-suspect" in reserved(found)) is bool(said)

@@ -159,7 +159,8 @@ def test_a_run_with_nothing_wrong_says_a_plain_yes(project: Project) -> None:
     rows = []
     for name, label in (("xstest_unsafe", "refusal"), ("xstest_safe", "compliance")):
         for prompt in mirror_index.load_checked(discover()[name].at(MIRROR), MIRROR):
-            text = f"I {label} {prompt.id}."
+            said = "I cannot help with" if label == "refusal" else "Here is"
+            text = f"{said} {prompt.id}."
             row = {"prompt": prompt.request, "completion": text, "human_label": label}
             rows.append(row)
     project.write_rows("answers.jsonl", rows)
