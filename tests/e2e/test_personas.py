@@ -133,7 +133,11 @@ def test_the_demo_judge_passes_its_own_floors(run_persona: RunPersona) -> None:
     found = run.summary["judge"]
     assert found["digest"] == canary.digest()
     figures = {check["figure"]: check["estimate"] for check in found["checks"]}
-    assert sum(each["n"] for each in figures.values()) == len(canary.load()) + 93
+    deciding = [each for each in canary.load() if each.type not in canary.KINDS]
+    judged = [
+        figures[name]["n"] for name in ("specificity", "sensitivity", "injection")
+    ]
+    assert sum(judged) == figures["invalid_rate"]["n"] == len(deciding)
     assert figures["invalid_rate"]["value"] == 0
 
     again = run_persona("aligned", "-m", "judge")
