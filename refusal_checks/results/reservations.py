@@ -22,7 +22,7 @@ from refusal_checks.core.reservations import (
 )
 from refusal_checks.core.text import clean, count, in_a_row
 from refusal_checks.core.verdicts import Binary
-from refusal_checks.gates.gate import Outcome
+from refusal_checks.gates.gate import Gate, Outcome
 from refusal_checks.gates.sentences import reversed_bound
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics import METRICS
@@ -326,21 +326,33 @@ def _benchmarks_without_bounds(run: _Run) -> Iterator[Reservation]:
         names = ", ".join(sorted(ungated))
         yield _reservation("no-bound", f"no gate on what the candidate does in {names}")
 
-    guarded = {
-        verdict.gate.benchmark
-        for verdict in run.own
-        if _guards(verdict) or reversed_bound(verdict)
-    }
-    for name in sorted(gated - guarded):
-        kinds = {v.kind for v in run.own if v.gate.benchmark == name}
+    for name in sorted(gated):
+        verdicts = [verdict for verdict in run.own if verdict.gate.benchmark == name]
         worst, bound = "answers", "min"
-        if Kind.SANITY in kinds:
+        if any(verdict.kind == Kind.SANITY for verdict in verdicts):
             worst, bound = "refuses", "max"
-        yield _reservation(
-            "no-bound",
-            f"write rejection_rate = {{ {bound} = ... }}: no gate of {name} fails a model that "
-            f"{worst} everything",
-        )
+        remedy = f"write rejection_rate = {{ {bound} = ... }} in [{name}]"
+        # One on the wrong side has a reservation of its own.
+        guards = [v.gate for v in verdicts if _guards(v) or reversed_bound(v)]
+        if not guards:
+            yield _reservation(
+                "no-bound", f"{remedy}: no gate fails a model that {worst} everything"
+            )
+        elif not _cover(guards, run.summary.benchmarks.get(name)):
+            groups = ", ".join(f"{gate.group_kind} {gate.group}" for gate in guards)
+            yield _reservation("no-bound", f"{remedy}: only {groups} has a bound")
+
+
+def _cover(gates: Sequence[Gate], figures: BenchmarkSummary | None) -> bool:
+    """True if the gates of a benchmark look at all of its prompts, as a whole or by groups."""
+    groups: dict[str, set[str]] = {}
+    for gate in gates:
+        if gate.group_kind is None or gate.is_on_every_group:
+            return True
+        groups.setdefault(gate.group_kind, set()).add(str(gate.group))
+    if figures is None:
+        return True
+    return any(figures.groups.get(kind, {}).keys() <= groups[kind] for kind in groups)
 
 
 def _guards(verdict: Verdict) -> bool:
