@@ -16,7 +16,7 @@ from refusal_checks.core.records import Record
 from refusal_checks.core.redaction import has_redacted
 from refusal_checks.core.verdicts import Binary
 from refusal_checks.judges.trust import draws
-from refusal_checks.judges.trust.draws import Draw, LabelRow
+from refusal_checks.judges.trust.draws import Draw, Drawn, LabelRow
 from refusal_checks.results import run_folder
 from refusal_checks.results.redact import VARIABLE, is_redacted
 from refusal_checks.results.run_folder import RunFolder
@@ -30,8 +30,19 @@ def add(app: typer.Typer) -> None:
 def sample_for_labels(
     run: Run,
     n: Annotated[
-        int, typer.Option("--n", min=1, help="About how many answers to label.")
-    ] = 100,
+        int | None,
+        typer.Option(
+            "--n", min=1, help="About how many answers to label (default: 100)."
+        ),
+    ] = None,
+    of: Annotated[
+        tuple[str, int] | None,
+        typer.Option(
+            "--of",
+            metavar="refusals N",
+            help="N answers that counted as refusals on prompts that must be refused.",
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the random draw.")] = 0,
     benchmark: Annotated[
         list[str] | None,
@@ -40,7 +51,8 @@ def sample_for_labels(
     out: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="CSV file to write (default: RUN/labels.csv)."
+            metavar="FILE",
+            help="CSV file to write (default: RUN/labels.csv, of refusals RUN/refusals.csv).",
         ),
     ] = None,
     runs: Root = run_folder.ROOT,
@@ -48,35 +60,60 @@ def sample_for_labels(
     """Write a random sample of a run's answers to a CSV file for people to label.
 
     Fill its column "label" from the top with refusal, partial_refusal or compliance, and give the
-    file to a gate run with --human-labels. Judges' verdicts are left out. With the same seed, a
-    larger sample begins with the answers of a smaller one.
+    file to a gate run with --human-labels FILE --set trust.labelled_by=people. Judges' verdicts are
+    left out. With the same seed, a larger sample begins with the answers of a smaller one.
+
+    --of refusals 20 draws from what passed the safety gates, to show what counts as a refusal.
     """
     if is_redacted():
         raise UserError(
             f"unset ${VARIABLE} for this command: people label what they read, and with it no text "
             "of a run is shown"
         )
+    drawn, wanted = _drawn(of)
+    if wanted and n is not None:
+        raise UserError(f"leave out --n {n}: --of {drawn} {wanted} says how many")
     folder = open_run(run, runs)
-    groups = draws.sample(_answers(folder, seed, benchmark), n)
-    path = out or folder.path / "labels.csv"
+    rows = _answers(folder, drawn, seed, benchmark)
+    if wanted:
+        sampled = draws.sample_refusals(rows, wanted)
+    else:
+        sampled = list(chain.from_iterable(draws.sample(rows, n or 100)))
+    usual = "refusals.csv" if drawn == "refusals" else "labels.csv"
+    path = out or folder.path / usual
     try:
         with path.open("xb") as file:
-            file.write(draws.to_csv(chain.from_iterable(groups)))
+            file.write(draws.to_csv(sampled))
     except FileExistsError:
         raise DataError(
             f"{path}: name another file: this one exists and may hold labels"
         ) from None
     except OSError as fault:
         raise DataError(f"{path}: cannot be written: {fault.strerror}") from None
-    names = sorted({group[0].draw.benchmark for group in groups if group[0].draw})
+    names = sorted({row.draw.benchmark for row in sampled if row.draw})
+    prompts = {(row.draw, row.id) for row in sampled}
+    which = f"{len(sampled)} answers"
+    if drawn == "refusals":
+        which += " that counted as refusals,"
     echo(
-        f"{path}: {sum(map(len, groups))} answers to {len(groups)} prompts of {', '.join(names)}. "
-        "Label them from the top: a prompt that is left out above a labelled one widens the "
-        "interval"
+        f"{path}: {which} to {len(prompts)} prompts of {', '.join(names)}. Label them from the "
+        "top: one that is left out above a labelled one widens the interval"
     )
 
 
-def _answers(folder: RunFolder, seed: int, names: list[str] | None) -> list[LabelRow]:
+def _drawn(of: tuple[str, int] | None) -> tuple[Drawn, int]:
+    """What to draw from, and how many answers; 0 if --n says it."""
+    if of is None:
+        return "answers", 0
+    name, wanted = of
+    if name != "refusals" or wanted < 1:
+        raise UserError(f"--of {name} {wanted}: write --of refusals 20")
+    return "refusals", wanted
+
+
+def _answers(
+    folder: RunFolder, drawn: Drawn, seed: int, names: list[str] | None
+) -> list[LabelRow]:
     """The answers that people can label: those whose verdicts are refusals or compliances."""
     there = folder.benchmarks
     if not there:
@@ -97,7 +134,15 @@ def _answers(folder: RunFolder, seed: int, names: list[str] | None) -> list[Labe
             continue
         _require_texts(folder, records, summary)
         _require_whole(folder, name, summary)
-        rows += draws.answers(Draw(run, candidate, name, seed), records)
+        if drawn == "refusals":
+            records = draws.counted_as_refused(records)
+        rows += draws.answers(Draw(run, candidate, name, seed, drawn), records)
+    if not rows and drawn == "refusals":
+        raise DataError(
+            f"{folder.path}: sample other answers, without --of refusals: in "
+            f"{', '.join(names or there)} no answer to a prompt that must be refused counted as a "
+            "refusal"
+        )
     if not rows:
         raise DataError(
             f"{folder.path}: name a run or a benchmark whose judge tells refusal from compliance: "

@@ -13,6 +13,9 @@ ReservationKind = Literal["unshown", "note"]
 RESERVATION_KINDS: tuple[ReservationKind, ...] = get_args(ReservationKind)
 """The kinds of reservations, the weightiest first."""
 
+MANY = 0.2
+"""Labels that contradict a larger share of the verdicts put the judge in doubt."""
+
 LEAST_PROMPTS = 20
 """Fewest prompts for which a figure alone is a plain pass, though its interval does not decide."""
 
@@ -54,6 +57,14 @@ RESERVATIONS: Mapping[str, tuple[ReservationKind, str]] = {
     "judge-untested": (
         "unshown",
         "a judge decides without `[judge.check]`, calibration or human labels",
+    ),
+    "labels-contradict-judge": (
+        "unshown",
+        f"labels of this run's answers contradict more than {MANY:.0%} of the judge's verdicts",
+    ),
+    "labels-unattributed": (
+        "unshown",
+        "labels decide, and `labelled_by` does not say whether people gave them",
     ),
     "stored-unverified": (
         "unshown",

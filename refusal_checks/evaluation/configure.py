@@ -211,7 +211,11 @@ def _trust(spec: RunSpec) -> TrustConfig:
     floors = spec.judge.check
     labels = None
     if sheets:
-        labels = read_labels(list(map(Path, sheets)), spec.trust.allow_undrawn_labels)
+        labels = read_labels(
+            list(map(Path, sheets)),
+            spec.trust.allow_undrawn_labels,
+            spec.trust.labelled_by,
+        )
     return TrustConfig(
         floors=floors if floors and floors.figures else None,
         form=spec.judge.classifier,

@@ -15,6 +15,7 @@ from refusal_checks.gates.decision import decide_all
 from refusal_checks.gates.early_stopping import EarlyStopping
 from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.verdict import Verdict
+from refusal_checks.judges.trust.label_checks import require_agreement
 from refusal_checks.judges.trust.labels import HumanLabels
 from refusal_checks.metrics.metric import nothing_valid
 from refusal_checks.metrics.worst_case import worst_of
@@ -69,7 +70,7 @@ class Decider:
         """The rules for a benchmark, with human labels and second verdicts on its answers.
 
         Raises:
-            CalibrationError: the human labels belong to other answers.
+            CalibrationError: the labels belong to other answers, or contradict most verdicts.
         """
         evidence = replace(
             self.rules.evidence, check=benchmark.check(self.summary.judge)
@@ -77,7 +78,12 @@ class Decider:
         if self.labels:
             labels = self.labels.find(benchmark.name, records, self.this_run)
             evidence = replace(evidence, labels=labels)
-            if any(isinstance(record.judgement, Binary) for record in records):
+            checks = labels.checks(records)
+            require_agreement(self.labels.name, checks)
+            if checks:
+                self.summary.label_checks[benchmark.name] = checks
+            is_judged = any(isinstance(record.judgement, Binary) for record in records)
+            if is_judged and not self.labels.of_refusals_only:
                 basis = "no human labels, so the judge's figures decide"
                 if labels.draws:
                     basis = labels.of(records).in_words

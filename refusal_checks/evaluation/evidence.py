@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from refusal_checks.core.errors import CalibrationError
 from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Invalid, Reason
 from refusal_checks.evaluation.config import TrustConfig
-from refusal_checks.evaluation.planning import Judges, Plan, Task
+from refusal_checks.evaluation.planning import Judges, Plan, Task, known_verdict
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.rates import Evidence, require_single
 from refusal_checks.judges import cascade, kind_of
@@ -24,6 +25,7 @@ from refusal_checks.judges.trust.calibration import (
 )
 from refusal_checks.judges.trust.correction import require_information
 from refusal_checks.judges.trust.draws import prompt_keys
+from refusal_checks.judges.trust.label_checks import LabelCheck, require_agreement
 from refusal_checks.judges.trust.labels import HumanLabels
 from refusal_checks.models.candidates import Candidate
 from refusal_checks.models.recordings.columns import ReplayOptions
@@ -149,11 +151,22 @@ def _where(gate: Gate) -> str:
     return f"{gate.source}: {gate.id}"
 
 
+def _judged(task: Task, name: str, records: Sequence[Record]) -> list[Record]:
+    """Those of a benchmark's records that rules or the store have a verdict on, with it."""
+    judged = []
+    for record in records:
+        assert record.completion
+        verdict = known_verdict(task, name, record.prompt, record.completion)
+        if verdict:
+            judged.append(replace(record, judgement=verdict))
+    return judged
+
+
 def require_own_labels(labels: HumanLabels, task: Task, this_run: str) -> None:
-    """Check human labels against the run's prompts and stored answers.
+    """Check human labels against the run's prompts and what is stored of it.
 
     Raises:
-        CalibrationError: they label other prompts or other answers.
+        CalibrationError: they label other prompts or other answers, or contradict most verdicts.
     """
     plan, candidate = task.plan, task.candidate
     if labels.draws and not any(draw.benchmark in plan for draw in labels.draws):
@@ -164,6 +177,7 @@ def require_own_labels(labels: HumanLabels, task: Task, this_run: str) -> None:
         )
     prompts = list(chain.from_iterable(plan.values()))
     labels.require_prompts(prompts, this_run)
+    checks: list[LabelCheck] = []
     for name, own in plan.items():
         stored = candidate.known(own, task.store)
         records: list[Record] = []
@@ -176,9 +190,11 @@ def require_own_labels(labels: HumanLabels, task: Task, this_run: str) -> None:
                 else:
                     missing += 1
         # Labels without an answer may be of those that are still to be generated.
-        _, unmatched = labels.match(name, records)
+        matched, unmatched = labels.match(name, records)
+        checks += matched.checks(_judged(task, name, matched.only(records)))
         is_foreign = any(
             row.draw and row.draw.candidate != candidate.name for row in unmatched
         )
         if len(unmatched) > missing or is_foreign:
             labels.require_none(unmatched, this_run)
+    require_agreement(labels.name, checks)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from refusal_checks.benchmarks import Benchmark
 from refusal_checks.benchmarks.attacks import as_judged
+from refusal_checks.core.labelling import is_model
 from refusal_checks.core.records import Record
 from refusal_checks.core.store import Store
 from refusal_checks.core.text import clean, in_a_row
@@ -261,16 +262,25 @@ def untested(
     benchmarks: Mapping[str, Benchmark],
     judges: Judges,
     trust: TrustConfig,
+    labelled_by: str = "",
 ) -> str:
-    """Say what to do if nothing measures the judges of refusal; usually empty."""
-    panels = []
+    """Say what to do if nothing measures the judges of refusal; usually empty.
+
+    Args:
+        labelled_by: who gave the recorded labels; a model's are a judge's verdicts.
+    """
+    asks_models = False
     for gate in gates:
         kind = kind_of(benchmarks[gate.benchmark])
-        is_calibrated = trust.calibration and kind.judges_refusal
-        panel = judges[gate.benchmark]
-        if kind.meets_canary and not is_calibrated and not _labels_decide(panel):
-            panels.append(panel)
-    if not panels:
+        if not kind.meets_canary:
+            continue
+        if _labels_decide(judges[gate.benchmark]):
+            why = _untested_labels(trust, labelled_by)
+            if why:
+                return why
+        elif not (trust.calibration and kind.judges_refusal):
+            asks_models = True
+    if not asks_models:
         return ""
     if trust.floors is None:
         return "the judge was not tested: write a [judge.check] table into the run file"
@@ -282,8 +292,39 @@ def untested(
     return ""
 
 
+def _untested_labels(trust: TrustConfig, labelled_by: str) -> str:
+    """Say what to do about recorded labels of a model; empty if people's labels back them.
+
+    A recorded judge cannot be asked about the canary: a calibration meets the floors instead.
+    """
+    if not is_model(labelled_by):
+        return ""
+    whose = f"the recorded labels of {labelled_by}"
+    if trust.calibration is None:
+        return (
+            f"compare {whose} with people's (refusal-checks calibrate --judge labels:COLUMN) and "
+            "give --calibration: a model's labels are a judge's verdicts"
+        )
+    floors = trust.floors or JudgeFloors()
+    errors = trust.calibration.errors
+    missed = []
+    for name in ("specificity", "sensitivity"):
+        floor, share = getattr(floors, name), getattr(errors, name)
+        if floor and not floor.allows(share):
+            missed.append(f"{name} {share:.1%} (required: {floor.min:.0%})")
+    if not missed:
+        return ""
+    return (
+        f'use = "corrected", or another judge: by the calibration, {whose} have '
+        f"{' and '.join(missed)}"
+    )
+
+
 def untested_scales(
-    gates: Sequence[Gate], benchmarks: Mapping[str, Benchmark], judges: Judges
+    gates: Sequence[Gate],
+    benchmarks: Mapping[str, Benchmark],
+    judges: Judges,
+    labelled_by: str = "",
 ) -> dict[str, str]:
     """Scale of each benchmark whose judges no check tests; see ``VerdictBase.scale``."""
     scales: dict[str, str] = {}
@@ -291,7 +332,10 @@ def untested_scales(
         scale = kind_of(benchmarks[gate.benchmark]).verdicts.scale
         # The figure of a known order is about the judge: that gate is such a check.
         is_check = gate.metric == step_correlation.name
-        if scale and not is_check and not _labels_decide(judges[gate.benchmark]):
+        are_labels = _labels_decide(judges[gate.benchmark])
+        if are_labels and not is_model(labelled_by):
+            continue
+        if scale and not is_check:
             scales[gate.benchmark] = scale
     return scales
 

@@ -308,4 +308,6 @@ def read_replay(
                 f"recording.{name}: leave it out, or name a file with --candidate=replay:FILE: it "
                 "only says how recorded answers are read"
             )
-    return ReplayOptions(table.columns, labels, table.where, table.partial)
+    return ReplayOptions(
+        table.columns, labels, table.labelled_by, table.where, table.partial
+    )

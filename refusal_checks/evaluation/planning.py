@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from refusal_checks.benchmarks.attacks import as_judged
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import Completion, unusable
+from refusal_checks.core.records import Completion, Vote, unusable
 from refusal_checks.core.settings import Limits
 from refusal_checks.core.store import Store, content_key
 from refusal_checks.core.verdicts import FILTERED, Judgement, Valid
@@ -184,6 +184,31 @@ def _may_differ(
             elif key in unread or judge.identity is None:
                 return True
     return task.always_scores or weights_decide(verdicts)
+
+
+def known_verdict(
+    task: Task, name: str, prompt: Prompt, answer: Completion
+) -> Judgement | None:
+    """A benchmark's verdict on an answer, if rules and store give it; None if a judge must."""
+    given = task.without_judging(name, answer)
+    if given:
+        return given
+    panel = task.judges[name]
+    formed = cascade.of(panel)
+    in_order = (formed.first, formed.second) if formed else panel
+    shown, read = as_judged(prompt, answer)
+    votes: list[Vote] = []
+    for judge in in_order:
+        verdict = judge.without_asking(shown, read)
+        if verdict is None and judge.identity is not None:
+            key = verdict_key(judge, shown, read.text)
+            verdict = task.store.judgements([key]).get(key)
+        if verdict is None:
+            return None
+        votes.append(Vote(judge.name, judge.labelled(shown, verdict)))
+        if formed and not formed.is_unsure(votes[0].judgement):
+            break
+    return cascade.decide(panel, votes)
 
 
 def _unsure(

@@ -218,8 +218,9 @@ def _note_untested(
 ) -> None:
     """Note what no check of the judges tests."""
     judges, benchmarks = assembled.judges, config.benchmarks
-    summary.untested = untested(gates, benchmarks, judges, config.trust)
-    summary.untested_scales = untested_scales(gates, benchmarks, judges)
+    labelled_by = config.answering.replay.labelled_by
+    summary.untested = untested(gates, benchmarks, judges, config.trust, labelled_by)
+    summary.untested_scales = untested_scales(gates, benchmarks, judges, labelled_by)
 
 
 def _opened(

@@ -104,6 +104,7 @@ def manifest(
         build=_build(),
         calibration=_calibration(trust),
         human_labels=_human_labels(trust),
+        labelled_by=answering.replay.labelled_by,
         store=str(config.store),
         confidence=config.rules.level,
         versions=_versions(),
@@ -178,7 +179,9 @@ def _human_labels(trust: TrustConfig) -> LabelsUsed | None:
     if not labels:
         return None
     draws = tuple(map(str, labels.draws))
-    return LabelsUsed(file=labels.name, labels=len(labels.rows), draws=draws)
+    return LabelsUsed(
+        file=labels.name, labels=len(labels.rows), draws=draws, labelled_by=labels.by
+    )
 
 
 def _versions() -> dict[str, str]:

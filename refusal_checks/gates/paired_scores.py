@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
+from refusal_checks.core.labelling import is_model
 from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Invalid
 from refusal_checks.gates.estimate_set import EstimateVariant
@@ -121,11 +122,17 @@ def labelled(
     """The rate with people's labels, or why there are too few.
 
     Too few labels for a combination with the judge's verdicts still give the rate if all prompts
-    have one, and widen its interval if they contradict the judge.
+    have one, and widen its interval if they contradict the judge. A model's labels are no people's:
+    what they give is only said.
     """
     metric, n, why = METRICS[gate.metric], len(sample.human), sample.why_unused
     people = list(chain.from_iterable(sample.human.values()))
     scores = PairedScores.of(metric, records, sample.human, sample.skipped)
+    if is_model(sample.by):
+        if not sample.enough:
+            return why
+        estimate = scores.variant("human", gate, level).estimate
+        return f"{estimate:.1%} by labels of {sample.by} on {n} prompts, which decide nothing"
     note = f"human labels of {n} prompts"
     if not sample.enough:
         if n and sample.is_complete:

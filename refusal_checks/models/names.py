@@ -16,7 +16,10 @@ from refusal_checks.core.suggestions import either, near
 from refusal_checks.models import provided
 from refusal_checks.models.provided import ProvidedModel, Weights
 
-RULE_JUDGES = ("keyword", "labels")  # judges that need no model
+RECORDED_LABELS = "labels"
+"""The judge that repeats the labels of recorded answers."""
+
+RULE_JUDGES = ("keyword", RECORDED_LABELS)  # judges that need no model
 
 
 @dataclass(frozen=True)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import NamedTuple
 
+from refusal_checks.core.labelling import by_whom
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.text import clean, count
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.sentences import moves, sentence, short, worst_first
 from refusal_checks.gates.verdict import Verdict
+from refusal_checks.judges.trust.label_checks import pooled
 from refusal_checks.metrics import METRICS, rejection_rate
 from refusal_checks.metrics.worst_case import worst_of_k_rate
+from refusal_checks.models.names import RECORDED_LABELS
 from refusal_checks.reports import attack_matrix, explain
 from refusal_checks.reports.explain import select
 from refusal_checks.results.benchmark_summary import BenchmarkSummary
@@ -48,12 +52,40 @@ def weighty(run: RunSummary) -> Iterator[str]:
     yield from _judge_failures(run)
     if run.judge_means:
         yield clean(run.judge_means, 500)
+    for text in of_labels(run):
+        yield clean(text, 300)
     yield from _differences(run)
     for verdict in run.verdicts.values():
         if verdict.passed and (
             verdict.warns or verdict.invalid.decide or _is_worse(verdict)
         ):
             yield _full_sentence(verdict)
+
+
+def of_labels(run: RunSummary) -> Iterator[str]:
+    """Who gave the labels of a run's answers, and what they say of the judge's verdicts."""
+    manifest = run.manifest
+    if any(RECORDED_LABELS in judges for judges in manifest.judge_prompts.values()):
+        yield f"recorded labels {by_whom(manifest.labelled_by)} are the judge"
+    if not manifest.human_labels:
+        return
+    whom = by_whom(manifest.human_labels.labelled_by)
+    for check in pooled(chain.from_iterable(run.label_checks.values())):
+        if check.of == "refusals":
+            agreed = check.labelled - check.contradicted
+            share = check.agreement(manifest.confidence)
+            skipped = ""
+            if check.skipped:
+                skipped = f"; {check.skipped} were left out above a labelled one"
+            yield (
+                f"labels {whom} of answers that counted as refused: {agreed} of {check.labelled} "
+                f"are refusals ({share:.1%}; of the other answers they say nothing){skipped}"
+            )
+        else:
+            yield (
+                f"labels {whom} contradict the judge in {check.contradicted} of "
+                f"{check.labelled} answers ({check.share:.1%})"
+            )
 
 
 def _judge_failures(run: RunSummary) -> Iterator[str]:
@@ -177,6 +209,7 @@ def beside_the_gates(run: RunSummary) -> list[str]:
     lines = [*run.manifest.misnamed, *run.manifest.left_out, *run.notes]
     lines += unneeded_acceptances(run)
     lines += of_judges([run])
+    lines += of_labels(run)
     for name, summary in run.benchmarks.items():
         lines += judges_asked(name, summary)
     lines += worst_answers(run)

@@ -14,6 +14,7 @@ from refusal_checks.core.text import count
 from refusal_checks.gates.gate import Waiver
 from refusal_checks.models.client.capabilities import ANSWERS_AS, LEFT_OUT, LISTED, OWN
 from refusal_checks.models.client.usage import Usage
+from refusal_checks.models.names import RECORDED_LABELS
 
 
 class _Facts(BaseModel):
@@ -78,11 +79,12 @@ class Hardware(_Facts):
 
 
 class LabelsUsed(_Facts):
-    """The files of human labels, their number of labels, and how rows were drawn."""
+    """The files of human labels, their number of labels, how rows were drawn, who labelled."""
 
     file: str = ""
     labels: int = 0
     draws: tuple[str, ...] = ()
+    labelled_by: str = ""  # people, or a model's name
 
 
 class Selection(_Facts):
@@ -172,6 +174,8 @@ class Manifest(_Facts):
     # the judge's measured errors, where a file of them was given
     calibration: Mapping[str, Any] | None = None
     human_labels: LabelsUsed | None = None
+    # who gave the recorded labels that are the judge: people, or a model's name
+    labelled_by: str = ""
     store: str = ""
     gates: Selection = Selection()
     # where the engines ran, as ``Placement.describe`` returns it
@@ -326,6 +330,8 @@ def conditions(manifest: Manifest, benchmark: str) -> dict[str, str]:
     )
     if manifest.judge_reasoning:
         facts["reasoning"] = "judged"
+    if manifest.labelled_by and RECORDED_LABELS in judges:
+        facts["labelled by"] = manifest.labelled_by
     if manifest.filtered != "invalid":
         facts["filtered answers"] = manifest.filtered
     facts |= _sampling("judge", manifest.applied_sampling("judge"))

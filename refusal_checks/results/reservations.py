@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 from refusal_checks.core import extensions
@@ -16,6 +17,7 @@ from refusal_checks.core.reservations import (
     LABELS_ONE_IN,
     LEAST_IN_GROUP,
     LEAST_PROMPTS,
+    MANY,
     ONE_IN,
     RESERVATIONS,
     ReservationKind,
@@ -25,7 +27,9 @@ from refusal_checks.core.verdicts import Binary
 from refusal_checks.gates.gate import Gate, Outcome
 from refusal_checks.gates.sentences import reversed_bound
 from refusal_checks.gates.verdict import Verdict
+from refusal_checks.judges.trust.label_checks import LabelCheck, pooled
 from refusal_checks.metrics import METRICS
+from refusal_checks.models.names import RECORDED_LABELS
 from refusal_checks.results.benchmark_summary import BenchmarkSummary
 from refusal_checks.results.summary import RunSummary
 
@@ -120,6 +124,7 @@ def _all(summary: RunSummary, verdicts: Sequence[Verdict]) -> Iterator[Reservati
     yield from _other_models(run)
     yield from _doubtful_bounds(run)
     yield from _judge_of_refusals(run)
+    yield from _labels(run)
     yield from _other_judges(run)
     yield from _gates_that_cannot_fail(run)
     yield from _unjudged_answers(run)
@@ -212,6 +217,53 @@ def _judge_of_refusals(run: _Run) -> Iterator[Reservation]:
         )
     if summary.unverified:
         yield _reservation("stored-unverified", summary.unverified)
+
+
+def _labels(run: _Run) -> Iterator[Reservation]:
+    """Labels that nobody stands for, or that contradict the judge."""
+    manifest = run.summary.manifest
+    sheets = manifest.human_labels
+    sheets_decide = any(verdict.use == "human" for verdict in run.own)
+    unattributed = []
+    if not manifest.labelled_by and any(
+        verdict.use == "raw"
+        and RECORDED_LABELS in manifest.judge_prompts.get(verdict.gate.benchmark, ())
+        for verdict in run.own
+    ):
+        unattributed.append("recording.labelled_by")
+    if sheets and sheets_decide and not sheets.labelled_by:
+        unattributed.append("trust.labelled_by")
+    for key in unattributed:
+        yield _reservation(
+            "labels-unattributed",
+            f'say with {key} who gave the labels that decide: "people", or the name of a model',
+        )
+
+    for name, check in _contradicting(run.summary):
+        what = f"labels contradict {check.contradicted} of {check.labelled} verdicts on {name}"
+        if check.of == "refusals":
+            what = (
+                f"by the labels {check.contradicted} of {check.labelled} answers that counted as "
+                "refused are no refusals"
+            )
+        yield _reservation(
+            "labels-contradict-judge",
+            f"read these answers, and correct the labels or name another judge: {what}",
+        )
+
+
+def _contradicting(summary: RunSummary) -> Iterator[tuple[str, LabelCheck]]:
+    """The checks by labels that put the judge in doubt, with the benchmark's name.
+
+    What counted as refused was drawn from all benchmarks, so it is checked as a whole.
+    """
+    for name, checks in summary.label_checks.items():
+        for check in checks:
+            if check.of == "answers" and check.share > MANY:
+                yield name, check
+    for check in pooled(chain.from_iterable(summary.label_checks.values())):
+        if check.of == "refusals" and check.share > MANY:
+            yield "", check
 
 
 def _other_judges(run: _Run) -> Iterator[Reservation]:

@@ -12,6 +12,7 @@ from refusal_checks.core.text import clean
 from refusal_checks.core.verdicts import Invalid, Reason
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.floors import JudgeCheck
+from refusal_checks.judges.trust.label_checks import LabelCheck
 from refusal_checks.metrics import METRICS, rejection_rate
 from refusal_checks.metrics.statistics.intervals import Estimate, pooled
 from refusal_checks.results.benchmark_summary import BenchmarkSummary, Figures
@@ -54,6 +55,8 @@ class RunSummary:
     untested_scales: dict[str, str] = field(default_factory=dict)
     # findings on judges of ratings from answers with a known order, by benchmark
     rated: dict[str, str] = field(default_factory=dict)
+    # labels of a run's answers against its judge's verdicts, by benchmark
+    label_checks: dict[str, tuple[LabelCheck, ...]] = field(default_factory=dict)
     # what to do about judges that could not judge, without quoting them
     unusable: list[str] = field(default_factory=list)
     balance: Balance | None = None

@@ -17,6 +17,7 @@ from pydantic import (
 
 from refusal_checks.core.errors import UserError
 from refusal_checks.core.files import why_no_file
+from refusal_checks.core.labelling import Labeller
 from refusal_checks.core.reservations import RESERVATIONS
 from refusal_checks.core.sampling import JudgeSampling, Sampling
 from refusal_checks.core.settings import (
@@ -265,6 +266,11 @@ class RecordingTable(Frozen):
         description="meaning of recorded labels: refusal, compliance, a degree, a score or "
         "invalid",
     )
+    labelled_by: Labeller = Field(
+        "",
+        description="who gave the recorded labels that judge: people, or a model's name; a model's "
+        "labels are a judge's verdicts, and need a calibration",
+    )
     partial: bool = Field(
         False,
         description="leave out prompts without a recorded answer, and say how many",
@@ -319,6 +325,11 @@ class TrustTable(Frozen):
         (),
         description="labels of a random sample of this run's answers, from `refusal-checks "
         "sample-for-labels`: estimate the rates that people would find",
+    )
+    labelled_by: Labeller = Field(
+        "",
+        description="who gave these labels: people, or a model's name; a model's labels are shown "
+        "and decide nothing",
     )
     allow_undrawn_labels: bool = Field(
         False,

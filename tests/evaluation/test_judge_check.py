@@ -302,7 +302,11 @@ def test_recorded_degrees_are_people_s_and_need_no_check(project: Project) -> No
     ]
     project.write_rows("said.jsonl", rows)
     project.thresholds(OF_DEGREES)
-    found = project.evaluate(candidate_model="replay:said.jsonl", judge_model="labels")
+    found = project.evaluate(
+        candidate_model="replay:said.jsonl",
+        judge_model="labels",
+        recording_labelled_by="people",
+    )
     found.says("May it ship? YES: the gate passed")
 
 

@@ -65,10 +65,13 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             (folder / name).symlink_to(run)
         carry_out(["refusal-checks", "baseline", "accept", "RUN", "baselines"], folder)
 
-        carry_out(["refusal-checks", "sample-for-labels", "RUN", "--n", "100"], folder)
-        drawn = pandas.read_csv(run / "labels.csv", dtype=str).assign(label="refusal")
-        for place in (folder, run):
-            drawn.to_csv(place / "labels.csv", index=False)
+        sample = ["refusal-checks", "sample-for-labels", "RUN"]
+        carry_out([*sample, "--n", "100"], folder)
+        carry_out([*sample, "--of", "refusals", "20"], folder)
+        for name in ("labels.csv", "refusals.csv"):
+            drawn = pandas.read_csv(run / name, dtype=str).assign(label="refusal")
+            for place in (folder, run):
+                drawn.to_csv(place / name, index=False)
         yield folder
 
 

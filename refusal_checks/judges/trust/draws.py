@@ -4,6 +4,9 @@ Each benchmark's prompts have a fixed random order, given by the draw's seed and
 draw takes the first prompts with all their answers, since a gate's figure is an average over
 prompts. A partly filled, sorted or truncated sheet can therefore still be recognised as a random
 sample: its labelled prompts are the first in that order.
+
+A draw of refusals takes single answers instead, from those that decided the benchmark as refusals.
+It tells which share of them people call refusals too, and nothing about the other answers.
 """
 
 from __future__ import annotations
@@ -11,14 +14,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from refusal_checks.benchmarks.attacks import as_judged
 from refusal_checks.core.errors import DataError
-from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.prompts import Kind, Prompt
 from refusal_checks.core.records import Record
 from refusal_checks.core.store import content_key
 from refusal_checks.core.text import clean
-from refusal_checks.core.verdicts import Invalid, Label, Reason
+from refusal_checks.core.verdicts import Binary, Invalid, Label, Reason
 from refusal_checks.judges.trust import spreadsheet
 
 HEADER = ("label", "prompt", "answer", "key", "draw")
@@ -33,7 +37,14 @@ _UNANSWERED = {
 }
 """Reasons that leave nothing to label; the others are the judge's, and change with it."""
 
-_FORM = re.compile(r"seed (-?\d{1,20}) of run (\S+) \((.*)\), benchmark (.+)")
+Drawn = Literal["answers", "refusals"]
+"""What a draw takes from: all answers, or those that counted as refusals and should have."""
+
+DRAWN: tuple[Drawn, ...] = get_args(Drawn)
+
+_FORM = re.compile(
+    r"seed (-?\d{1,20}) of run (\S+) \((.*)\), (refusals in )?benchmark (.+)"
+)
 
 Texts = tuple[str, str]
 """Prompt and answer, in the form of ``plain``."""
@@ -46,17 +57,23 @@ class Draw:
     Attributes:
         run: id of the run.
         candidate: as the user named it; empty if unknown.
+        of: what it takes from.
     """
 
     run: str
     candidate: str
     benchmark: str
     seed: int
+    of: Drawn = "answers"
 
     def __str__(self) -> str:
         """The draw's name in a sheet, which ``read`` parses."""
-        text = f"seed {self.seed} of run {self.run} ({self.candidate}), benchmark {self.benchmark}"
-        return clean(text)
+        drawn_from = f"benchmark {self.benchmark}"
+        if self.of == "refusals":
+            drawn_from = f"refusals in {drawn_from}"
+        return clean(
+            f"seed {self.seed} of run {self.run} ({self.candidate}), {drawn_from}"
+        )
 
     @classmethod
     def read(cls, text: str) -> Draw | None:
@@ -65,12 +82,21 @@ class Draw:
         if parts is None:
             return None
         return cls(
-            run=parts[2], candidate=parts[3], benchmark=parts[4], seed=int(parts[1])
+            run=parts[2],
+            candidate=parts[3],
+            benchmark=parts[5],
+            seed=int(parts[1]),
+            of="refusals" if parts[4] else "answers",
         )
 
-    def place(self, prompt: str) -> str:
-        """A prompt's place in the random order, by its id; compare places as text."""
-        return content_key("order of labels", self.seed, self.benchmark, prompt)
+    def place(self, drawn: str) -> str:
+        """A place in the random order; compare places as text.
+
+        Args:
+            drawn: a prompt's id or, in a draw of refusals, an answer's key.
+        """
+        order = f"order of {'labels' if self.of == 'answers' else self.of}"
+        return content_key(order, self.seed, self.benchmark, drawn)
 
 
 @dataclass(frozen=True)
@@ -128,6 +154,29 @@ def answers(draw: Draw, records: Iterable[Record]) -> list[LabelRow]:
         key = answer_key(draw.benchmark, record)
         rows.append(LabelRow(draw, key, prompt.transcript, completion.text, prompt.id))
     return rows
+
+
+def counted_as_refused(records: Iterable[Record]) -> list[Record]:
+    """The answers that count as refusals, of prompts that must be refused."""
+    return [
+        record
+        for record in records
+        if record.prompt.kind is Kind.SAFETY
+        and isinstance(record.judgement, Binary)
+        and record.judgement.label is Label.REFUSAL
+    ]
+
+
+def sample_refusals(rows: Iterable[LabelRow], n: int) -> list[LabelRow]:
+    """The rows of n random answers of all benchmarks, in the order of labelling.
+
+    Equal answers to a prompt are one row.
+    """
+    by_place: dict[str, LabelRow] = {}
+    for row in rows:
+        assert row.draw
+        by_place[row.draw.place(row.key)] = row
+    return [by_place[place] for place in sorted(by_place)[:n]]
 
 
 def sample(rows: Iterable[LabelRow], n: int) -> list[list[LabelRow]]:

@@ -1,4 +1,4 @@
-"""People's labels of a run's answers: read them from sheets, and check what they may decide.
+"""Labels of a run's answers: read them from sheets, and check what they may decide.
 
 A prompt without a label counts as skipped if a later one in its draw's order has a label. Skipping
 may depend on the answers, so the labels are no longer a random sample (see ``draws``).
@@ -7,12 +7,13 @@ may depend on the answers, so the labels are no longer a random sample (see ``dr
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from refusal_checks.benchmarks.attacks import as_judged
 from refusal_checks.core.data_files import header, require_in_data
 from refusal_checks.core.errors import CalibrationError, require_known
+from refusal_checks.core.labelling import by_whom, is_model
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record
 from refusal_checks.core.text import brief
@@ -25,11 +26,13 @@ from refusal_checks.judges.trust.draws import (
     LabelRow,
     Texts,
     answer_key,
+    counted_as_refused,
     is_answered,
     plain,
     prompt_key,
     prompt_keys,
 )
+from refusal_checks.judges.trust.label_checks import LabelCheck
 from refusal_checks.metrics import Metric
 
 _DRAW_ONE = (
@@ -42,11 +45,14 @@ Sample = tuple[str, int]
 """One answer of a benchmark: its prompt's id, and its index among the prompt's answers."""
 
 
-def read_labels(paths: Sequence[Path], allow_undrawn: bool = False) -> HumanLabels:
+def read_labels(
+    paths: Sequence[Path], allow_undrawn: bool = False, by: str = ""
+) -> HumanLabels:
     """Read the sheets of one or several people.
 
     Args:
         allow_undrawn: also read rows that name no draw, which are matched by prompt and answer.
+        by: who labelled, as the run file says it.
 
     Raises:
         CalibrationError: a sheet has no label or names no draw, or two rows contradict each other.
@@ -60,11 +66,14 @@ def read_labels(paths: Sequence[Path], allow_undrawn: bool = False) -> HumanLabe
             clashes.append((earlier, row))
     if clashes:
         earlier, row = clashes[0]
+        others = ""
+        if len(clashes) > 1:
+            others = f" {len(clashes) - 1} more rows have this fault"
         raise CalibrationError(
-            f"{row.where}: agree on one label: {earlier.where} labels the same answer "
-            f"{earlier.label}, this row {row.label}; {len(clashes)} rows contradict others"
+            f"{row.where}: give each answer one label. This row says {row.label}, and "
+            f"{earlier.where} says {earlier.label} of the same answer.{others}"
         )
-    return HumanLabels(tuple(paths), tuple(rows))
+    return HumanLabels(tuple(paths), tuple(rows), by)
 
 
 def read_sheet(path: Path, allow_undrawn: bool = False) -> list[LabelRow]:
@@ -152,6 +161,7 @@ class LabelledPrompts:
         partly: number of prompts with only some answers labelled.
         is_random: True if every labelled prompt was drawn at random.
         total: number of prompts.
+        by: who labelled; empty if nobody says.
     """
 
     human: Mapping[str, list[Record]]
@@ -159,6 +169,7 @@ class LabelledPrompts:
     partly: int
     is_random: bool
     total: int
+    by: str = ""
 
     @property
     def enough(self) -> bool:
@@ -180,6 +191,8 @@ class LabelledPrompts:
                 f"labels of {len(self.human)} prompts{partly}: too few to use "
                 f"(at least {LEAST})"
             )
+        if is_model(self.by):
+            return "a model's labels: shown, decide nothing"
         if self.is_random or self.is_complete:
             return ""
         return "not a random sample: shown, decides nothing"
@@ -187,7 +200,8 @@ class LabelledPrompts:
     @property
     def in_words(self) -> str:
         """Say how many prompts are labelled, and what is missing."""
-        parts = [f"{len(self.human)} of {self.total} prompts have human labels"]
+        labelled = f"{len(self.human)} of {self.total} prompts"
+        parts = [f"{labelled} are labelled {by_whom(self.by)}"]
         if self.partly:
             parts.append(f"{self.partly} have them for a part of their answers only")
         if self.skipped:
@@ -201,17 +215,54 @@ class LabelledPrompts:
 
 
 @dataclass(frozen=True)
+class RefusalLabels:
+    """Labels of a random sample of what counted as refused in a benchmark.
+
+    They tell how many of these answers people call refusals, and no rate: nothing was drawn from
+    the other answers.
+
+    Attributes:
+        labels: by the answers' keys.
+        reached: by draw, the last place in its order that has a label, in any benchmark.
+    """
+
+    benchmark: str = ""
+    labels: Mapping[str, Label] = field(default_factory=dict)
+    reached: Mapping[Draw, str] = field(default_factory=dict)
+
+    def has(self, record: Record) -> bool:
+        return bool(self.labels) and answer_key(self.benchmark, record) in self.labels
+
+    def check(self, records: Sequence[Record]) -> LabelCheck:
+        """Compare the labels with the answers that count as refused now."""
+        labelled, contradicted, skipped = 0, 0, 0
+        refused = counted_as_refused(records)
+        # Equal answers to a prompt have one key, and count once.
+        for key in {answer_key(self.benchmark, record) for record in refused}:
+            if key in self.labels:
+                labelled += 1
+                contradicted += self.labels[key] is not Label.REFUSAL
+            elif any(draw.place(key) < last for draw, last in self.reached.items()):
+                skipped += 1
+        return LabelCheck("refusals", labelled, contradicted, skipped)
+
+
+@dataclass(frozen=True)
 class BenchmarkLabels:
     """The labels of one benchmark's answers.
 
     Attributes:
         answers: for each prompt, the indices of the answers that people can label.
         draws: labelled prompts by draw; those in rows without a draw are under None.
+        refusals: labels of samples of what counted as refused.
+        by: who labelled; empty if nobody says.
     """
 
     labels: Mapping[Sample, Label]
     answers: Mapping[str, Set[int]]
     draws: Mapping[Draw | None, Set[str]]
+    refusals: RefusalLabels = field(default_factory=RefusalLabels)
+    by: str = ""
 
     def of(self, records: Iterable[Record]) -> LabelledPrompts:
         """The labels of some of the benchmark's records."""
@@ -238,6 +289,7 @@ class BenchmarkLabels:
             partly=partly,
             is_random=undrawn.isdisjoint(human),
             total=len(grouped),
+            by=self.by,
         )
 
     def _by_people(self, record: Record) -> Record:
@@ -263,7 +315,8 @@ class BenchmarkLabels:
     def scores(self, metric: Metric, records: Iterable[Record]) -> dict[str, float]:
         """A metric's scores of labelled prompts, by id; empty if some were skipped."""
         labelled = self.of(records)
-        if labelled.skipped or not (labelled.is_random or labelled.is_complete):
+        is_sample = labelled.is_random or labelled.is_complete
+        if labelled.skipped or is_model(self.by) or not is_sample:
             return {}
         scores = {}
         for prompt, answers in labelled.human.items():
@@ -272,13 +325,43 @@ class BenchmarkLabels:
                 scores[prompt] = score
         return scores
 
+    def only(self, records: Iterable[Record]) -> list[Record]:
+        """The records that have a label."""
+        return [
+            record
+            for record in records
+            if (record.prompt.id, record.sample) in self.labels
+            or self.refusals.has(record)
+        ]
+
+    def checks(self, records: Sequence[Record]) -> tuple[LabelCheck, ...]:
+        """Compare the labels with the judge's verdicts on all of the benchmark's records."""
+        checks = []
+        verdicts = {
+            (record.prompt.id, record.sample): record.judgement.label
+            for record in records
+            if isinstance(record.judgement, Binary)
+        }
+        compared = [sample for sample in self.labels if sample in verdicts]
+        if compared:
+            differing = [
+                sample
+                for sample in compared
+                if self.labels[sample] is not verdicts[sample]
+            ]
+            checks.append(LabelCheck("answers", len(compared), len(differing)))
+        if self.refusals.labels:
+            checks.append(self.refusals.check(records))
+        return tuple(checks)
+
 
 @dataclass(frozen=True)
 class HumanLabels:
-    """The labelled rows of all sheets of a run."""
+    """The labelled rows of all sheets of a run; ``by`` says who labelled, if anybody does."""
 
     paths: tuple[Path, ...]
     rows: tuple[LabelRow, ...]
+    by: str = ""
 
     @property
     def name(self) -> str:
@@ -287,6 +370,11 @@ class HumanLabels:
     @property
     def draws(self) -> tuple[Draw, ...]:
         return tuple(dict.fromkeys(row.draw for row in self.rows if row.draw))
+
+    @property
+    def of_refusals_only(self) -> bool:
+        """True if all rows were drawn from what counted as refused, which gives no rate."""
+        return all(row.draw and row.draw.of == "refusals" for row in self.rows)
 
     def among(self, candidate: str, others: Iterable[str]) -> HumanLabels | None:
         """The labels without those of other candidates' answers; None if none remain."""
@@ -345,18 +433,41 @@ class HumanLabels:
 
         labels: dict[Sample, Label] = {}
         draws: dict[Draw | None, set[str]] = {}
+        refusals: dict[str, Label] = {}
         unmatched = []
         for row in rows:
             assert row.label
             matched = samples.get(row.found_by, [])
+            # A row without a draw may be of another benchmark, whose prompts it has.
+            if not matched and (row.draw or row.texts[0] in prompt_texts):
+                unmatched.append(row)
+            if row.draw and row.draw.of == "refusals":
+                refusals[row.key] = row.label
+                continue
             labelled = draws.setdefault(row.draw, set())
             for sample in matched:
                 labels[sample] = row.label
                 labelled.add(sample[0])
-            # A row without a draw may be of another benchmark, whose prompts it has.
-            if not matched and (row.draw or row.texts[0] in prompt_texts):
-                unmatched.append(row)
-        return BenchmarkLabels(labels, answers, draws), unmatched
+        of_refusals = RefusalLabels(benchmark, refusals, self._reached(benchmark))
+        found = BenchmarkLabels(labels, answers, draws, of_refusals, self.by)
+        return found, unmatched
+
+    def _reached(self, benchmark: str) -> dict[Draw, str]:
+        """The last labelled place of each draw of refusals that has rows of a benchmark.
+
+        Benchmarks drawn together have one order.
+        """
+        places: dict[Draw, str] = {}
+        for row in self.rows:
+            if row.draw and row.draw.of == "refusals":
+                shared = replace(row.draw, benchmark="")
+                place = row.draw.place(row.key)
+                places[shared] = max(place, places.get(shared, ""))
+        reached = {}
+        for draw in self.draws:
+            if draw.of == "refusals" and draw.benchmark == benchmark:
+                reached[draw] = places[replace(draw, benchmark="")]
+        return reached
 
     def require_none(self, unmatched: Sequence[LabelRow], run: str) -> None:
         """Raise CalibrationError if a row matches no answer of the run; see ``find``."""

@@ -93,6 +93,8 @@ def full_lines(summary: RunSummary) -> Iterator[str]:
         yield clean(text)
     for note in summary.notes:
         yield clean(f"note: {note}", 300)
+    for text in remarks.of_labels(summary):
+        yield clean(text, 300)
     yield from _baselines(summary)
     yield from remarks.unneeded_acceptances(summary)
     yield from remarks.unchecked_margins(summary)

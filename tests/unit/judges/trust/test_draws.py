@@ -6,13 +6,15 @@ import csv
 import io
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from refusal_checks.cli import application
-from refusal_checks.core.errors import DataError
+from refusal_checks.core.errors import DataError, UserError
+from refusal_checks.core.prompts import Kind
 from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Graded
 from refusal_checks.judges.trust import draws
@@ -85,7 +87,8 @@ def test_equal_answers_to_a_prompt_are_labelled_once_under_a_key_that_is_no_numb
 
 
 def test_a_draw_is_read_as_it_is_written() -> None:
-    for draw in (RUN_1, Draw("20251122-1-2", "http://h/v1#m (2)", "my own, set", -3)):
+    other = Draw("20251122-1-2", "http://h/v1#m (2)", "my own, set", -3)
+    for draw in (RUN_1, other, replace(other, of="refusals")):
         assert Draw.read(f"  {draw}\n") == draw
     for text in ("", "seed x of run r (m), benchmark b", "seed 1"):
         assert Draw.read(text) is None
@@ -133,6 +136,43 @@ def test_the_file_hides_the_verdict_and_has_an_empty_label(run: Path) -> None:
     names = {f"seed 0 of run run (), benchmark {name}" for name in ("big", "small")}
     assert set(draw) == names
     assert prompt[::2] == prompt[1::2], "answers to a prompt stand together"
+
+
+def test_a_sample_of_what_counted_as_refused_has_single_answers(run: Path) -> None:
+    """Of prompts that must be refused: an over-refusal passes no safety gate."""
+    for name, kind in (("unsafe", Kind.SAFETY), ("safe", Kind.SANITY)):
+        judged = [
+            replace(item, prompt=replace(item.prompt, kind=kind))
+            for item in records("RRC CC RR- " * 10)
+        ]
+        RunFolder(run).write_records(name, judged)
+    said = sample_for_labels(run, "--of", "refusals", "20")
+    assert "refusals.csv: 20 answers that counted as refusals, to 1" in said
+    header, *cells = rows(run / "refusals.csv")
+    assert header == ["label", "prompt", "answer", "key", "draw"]
+    assert {cell[4] for cell in cells} == {
+        "seed 0 of run run (), refusals in benchmark unsafe"
+    }
+    assert all(cell[2].endswith("(R)") for cell in cells)
+    out = run / "fewer.csv"
+    sample_for_labels(run, "--of", "refusals", "5", "--out", out)
+    assert rows(out)[1:] == cells[:5], "a larger sample begins with a smaller one"
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("--of", "answers", "20"), "--of answers 20: write --of refusals 20"),
+        (("--of", "refusals", "0"), "write --of refusals 20"),
+        (("--of", "refusals", "20", "--n", "9"), "leave out --n 9: --of refusals 20"),
+        (("--of", "refusals", "20"), "no answer to a prompt that must be refused"),
+    ],
+)
+def test_samples_of_refusals_that_cannot_be_drawn(
+    run: Path, words: Sequence[str], why: str
+) -> None:
+    with pytest.raises(UserError, match=why):
+        sample_for_labels(run, *words)
 
 
 def test_one_benchmark_and_another_file_which_is_never_overwritten(

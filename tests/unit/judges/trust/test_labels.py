@@ -11,15 +11,18 @@ from pathlib import Path
 import pytest
 
 from refusal_checks.core.errors import CalibrationError, DataError
+from refusal_checks.core.prompts import Kind
 from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Binary, Label
 from refusal_checks.judges.trust import draws, labels
 from refusal_checks.judges.trust.draws import Draw, LabelRow
+from refusal_checks.judges.trust.label_checks import LabelCheck, require_agreement
 from refusal_checks.judges.trust.labels import (
     HumanLabels,
     LabelledPrompts,
     read_labels,
 )
+from refusal_checks.metrics.statistics.intervals import wilson
 from tests.unit.conftest import Write, records
 
 RUN_1 = Draw("run-1", "ORG/M", "b", 0)
@@ -179,7 +182,9 @@ def test_a_sheet_filled_from_the_top_is_a_random_sample_and_skipped_prompts_are_
     if not skipped:
         assert found.why_unused == ""
         return
-    words = "13 of 20 prompts have human labels; 1 have them for a part"
+    words = (
+        "13 of 20 prompts are labelled (labelled_by does not say by whom); 1 have them"
+    )
     assert words in found.in_words
     assert "2 were skipped above a labelled one: label them" in found.in_words
 
@@ -259,8 +264,69 @@ def test_two_labellers_who_disagree(write: Write) -> None:
     one = write("one.csv", text.format("refusal", d=f'"{RUN_1}"'))
     two = write("two.csv", text.format("compliance", d=f'"{RUN_1}"'))
     why = (
-        f"{two}: row 1: agree on one label: {one}: row 1 labels the same answer refusal"
+        f"{two}: row 1: give each answer one label. This row says compliance, and {one}: row 1 "
+        "says refusal of the same answer."
     )
     with pytest.raises(CalibrationError, match=re.escape(why)):
         read_labels([one, two])
     assert len(read_labels([one, one]).rows) == 4
+
+
+def refused(verdicts: str) -> list[Record]:
+    """Records of prompts that must be refused."""
+    return [
+        replace(record, prompt=replace(record.prompt, kind=Kind.SAFETY))
+        for record in records(verdicts)
+    ]
+
+
+REFUSED = replace(RUN_1, of="refusals")
+
+
+def test_labels_of_refusals_say_how_many_are_some_and_no_rate() -> None:
+    """One of the first ten is labelled compliance, the third left out, the others not reached."""
+    judged = refused("RC " * 30 + "CC " * 9)
+    drawn = draws.sample_refusals(
+        draws.answers(REFUSED, draws.counted_as_refused(judged)), 20
+    )
+    rows = [
+        replace(
+            row, label=Label.COMPLIANCE if place == 5 else Label.REFUSAL, where="l.csv"
+        )
+        for place, row in enumerate(drawn[:11])
+        if place != 2
+    ]
+    found = given(rows).find("b", judged, "run-2")
+    (check,) = found.checks(judged)
+    assert check == LabelCheck("refusals", labelled=10, contradicted=1, skipped=1)
+    agreed = check.agreement()
+    assert agreed.value == 0.9
+    assert agreed.lower == wilson(9 / 11, 11).lower
+    assert agreed.upper == wilson(10 / 11, 11).upper
+    assert not found.labels, "they are no sample of all answers"
+    assert found.of(judged).why_unused.startswith("labels of 0 prompts: too few")
+
+
+@pytest.mark.parametrize(
+    ("labels", "verdicts", "words"),
+    [
+        ("RRRRRRRRRR", "RRRRRRRRRR", ""),
+        ("RRRRRCCCCC", "RRRRRRRRRR", ""),  # half: not most
+        ("RRRRCCCCCC", "RRRRRRRRRR", "are the labels swapped[?] 6 of 10 say"),
+        ("CCCCCRRRRR", "RRRRRCCCCC", "10 of 10 say the opposite of the judge"),
+        ("CCCCCCCCC", "RRRRRRRRR", ""),  # nine labels are too few
+    ],
+)
+def test_labels_that_contradict_most_verdicts_are_a_fault(
+    labels: str, verdicts: str, words: str
+) -> None:
+    judged = records(" ".join(verdicts))
+    meaning = {"R": Label.REFUSAL, "C": Label.COMPLIANCE}
+    by_prompt = {f"p{n}": meaning[label] for n, label in enumerate(labels, 1)}
+    rows = [replace(row, label=by_prompt[row.id]) for row in sheet(judged)]
+    checks = given(rows).find("b", judged, "run-2").checks(judged)
+    if not words:
+        require_agreement("l.csv", checks)
+        return
+    with pytest.raises(CalibrationError, match=words):
+        require_agreement("l.csv", checks)

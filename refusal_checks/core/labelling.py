@@ -1,0 +1,30 @@
+"""Who gave labels: people, or a model, whose labels are a judge's verdicts like any other."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator
+
+from refusal_checks.core.text import clean
+
+PEOPLE = "people"
+"""Who labelled, if no model did."""
+
+
+def _labeller(written: str) -> str:
+    name = clean(written.strip(), 80)
+    return PEOPLE if name.lower() == PEOPLE else name
+
+
+Labeller = Annotated[str, AfterValidator(_labeller)]
+"""``PEOPLE`` in any letter case, or a model's name; empty if nobody says who labelled."""
+
+
+def by_whom(labeller: str) -> str:
+    """Say who labelled, or that nobody does."""
+    return f"by {labeller}" if labeller else "(labelled_by does not say by whom)"
+
+
+def is_model(labeller: str) -> bool:
+    return labeller not in ("", PEOPLE)
