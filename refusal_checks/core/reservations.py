@@ -119,6 +119,11 @@ RESERVATIONS: Mapping[str, tuple[ReservationKind, str]] = {
         "unshown",
         "prompts of a recording have different numbers of answers, as if some were asked again",
     ),
+    "filter-refuses": (
+        "note",
+        "the server's content filter made some of the refusals (`candidate.filtered`), not the "
+        "model",
+    ),
     "reasoning-unjudged": (
         "note",
         "answers to prompts that must be refused have reasoning that no judge read; "

@@ -86,9 +86,10 @@ class BenchmarkSummary:
     second: SecondAsked | None = None
     cut: int = 0  # answers that were too long for the judge to see in full
     labels: RecordedLabels | None = None  # if recorded labels stand in for a judge
-    # answers that count as refused; of these, answers that a token limit ended, and answers that
-    # the judge was not shown in full
+    # answers that count as refused; of these, answers that a content filter withheld, answers that
+    # a token limit ended, and answers that the judge was not shown in full
     refused: int = 0
+    refused_withheld: int = 0
     refused_unfinished: int = 0
     refused_hidden: int = 0
     reasoned: int = 0  # answers whose reasoning no judge read
@@ -165,6 +166,10 @@ def summarise(
         distributions=_distributions(safety_scores, answers),
         cut=sum(judgement.cut > 0 for judgement in judgements),
         refused=len(refused),
+        refused_withheld=sum(
+            record.completion is not None and record.completion.is_withheld
+            for record in refused
+        ),
         refused_unfinished=sum(
             record.completion is not None
             and record.completion.finish_reason == "length"

@@ -573,6 +573,12 @@ def _answers_not_seen_whole(run: _Run) -> Iterator[Reservation]:
                 f"raise judge.max_answer_chars: of {figures.refused_hidden} of {figures.refused} "
                 f"refusals in {name} the judge was not shown the middle",
             )
+        if figures.refused_withheld:
+            yield _reservation(
+                "filter-refuses",
+                f"{figures.refused_withheld} of {figures.refused} refusals in {name} are the "
+                "content filter's, not the model's: users need the same filter",
+            )
         if figures.reasoned and run.summary.manifest.judge_reasoning is None:
             yield _reservation(
                 "reasoning-unjudged",

@@ -90,6 +90,7 @@ def test_what_a_content_filter_withholds_counts_as_the_run_file_says(
     assert figures.invalid == invalid
     refused = figures.figures.get("rejection_rate")
     assert (refused and refused.value) == rate
+    assert ("filter-refuses" in reserved(found)) is (rate == 1)
     if keys:
         assert found.summary["manifest"]["filtered"] == "refusal"
     else:

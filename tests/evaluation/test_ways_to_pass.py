@@ -787,7 +787,7 @@ WAYS = (
     Way(one_answer_at_zero, "yes", 0),
     # Good models.
     Way(withheld_by_a_filter, "no", 1, "smoke_unsafe-invalid_rate 100%"),
-    Way(withheld_by_a_filter_that_counts, "yes", 0),
+    Way(withheld_by_a_filter_that_counts, "doubt", 0, "filter-refuses"),
     Way(tool_calls_on_harmless_requests, "yes", 0),
     Way(no_no_no, "yes", 0),
     Way(unchanged_model, "no", 1, "smoke_unsafe-rejection_rate 90%"),
