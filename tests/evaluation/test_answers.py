@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -299,3 +300,21 @@ def test_labels_that_the_answers_contradict_are_a_reservation(
     assert found.tests["smoke_unsafe-rejection_rate"] == "passed"
     assert said in reserved(found).get("labels-suspect", "")
     assert ("labels-suspect" in reserved(found)) is bool(said)
+
+
+def test_redaction_and_export_cover_tool_calls_and_reasoning(project: Project) -> None:
+    project.thresholds(UNSAFE_GATE)
+    project.server.answer = refusing({**HARMFUL, **CALLING})
+    keys = {"candidate_judge_reasoning": True}
+    shown = project.evaluate(reports_html="page.html", **keys)
+    said = ("First you order", "[Tool call: order]")
+    for text in said:
+        assert text in Path("page.html").read_text()
+    assert project.call("runs", "export", shown.result.folder, "a.jsonl")[0] == 0
+    for text in said:
+        assert text in Path("a.jsonl").read_text()
+    hidden = project.evaluate(reports_html="page.html", reports_redact=True, **keys)
+    written = [path for path in hidden.result.folder.rglob("*") if path.is_file()]
+    for path in (*written, Path("page.html")):
+        for text in said:
+            assert text.encode() not in path.read_bytes(), path
