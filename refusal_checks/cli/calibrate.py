@@ -178,7 +178,8 @@ def _asked(
     with closing(Watch()):
         kinds = {name: known.kind for name, known in spec.catalogue().items()}
         return measure(
-            files, judging, spec.limits, engine, scale, store, folder, _say, kinds
+            *(files, judging, spec.limits, engine, scale, store, folder, _say, kinds),
+            form=spec.judge.classifier,
         )
 
 

@@ -13,7 +13,7 @@ from refusal_checks.benchmarks import discover
 from refusal_checks.core.prompts import Kind, Prompt
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.sampling import Sampling
-from refusal_checks.core.settings import Limits
+from refusal_checks.core.settings import ClassifierForm, Limits
 from refusal_checks.core.store import MEMORY, Store
 from refusal_checks.core.verdicts import Judgement
 from refusal_checks.engines.pool import Engines, PoolSettings
@@ -48,11 +48,13 @@ def measure(
     folder: Path,
     say: Callable[[str], None],
     kinds: Mapping[str, Kind],
+    form: ClassifierForm | None = None,
 ) -> list[MeasuredJudge]:
     """Measure judges against human labels, each alone and, if several, also together.
 
     Args:
         kinds: what should happen to the prompts of each known benchmark.
+        form: how to ask a classifier, if a run file says so.
     """
     labelled: list[LabelledAnswer] = []
     plan: dict[str, Sequence[Prompt]] = {}
@@ -61,7 +63,7 @@ def measure(
         plan[file.candidate] = [_prompt(answer, kinds) for answer in file.answers]
     answers = {answer.as_prompt.id: (Completion(answer.answer),) for answer in labelled}
     recorded = RecordedJudging(
-        judging, limits, engine, scale.name, plan, answers, folder, say
+        judging, limits, engine, scale.name, plan, answers, folder, say, form
     )
     by_panel = recorded.alone_and_together(store)
     panel = recorded.panel
@@ -109,8 +111,10 @@ class RecordedJudging:
         answers: Mapping[str, tuple[Completion, ...]],
         folder: Path,
         say: Callable[[str], None],
+        form: ClassifierForm | None = None,
     ) -> None:
         self._judging = judging
+        self._form = form
         self._in_flight = prompts_at_once(limits, judging.models)
         self._plan = plan
         name = "recorded answers"
@@ -140,7 +144,12 @@ class RecordedJudging:
         method = JudgingMethod(kind, category_guide=guides.get(kind))
         ways = dict.fromkeys(self._plan, method)
         judges = judge_panels(
-            self._judging, ways, self._engines, self._say, is_recorded=True
+            self._judging,
+            ways,
+            self._engines,
+            self._say,
+            is_recorded=True,
+            form=self._form,
         )
         require_cascade(self._judging.cascade, ways, judges)
         return next(iter(judges.values()))  # all recordings are judged in the same way

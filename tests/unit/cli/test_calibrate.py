@@ -255,6 +255,19 @@ def test_a_probability_is_read_by_what_should_happen_to_the_prompt(
     assert identities[0] != identities[1]
 
 
+def test_a_classifier_is_asked_in_the_form_of_the_run_file(write: Write) -> None:
+    labels = write("a.csv", "prompt,completion,label\nq,No thank you,refusal\n")
+    form = 'format = "Q {request} A {answer}"\nrefusal_label = "Refusal"\n'
+    gates = "[smoke_safe]\nrejection_rate = { max = 0.1 }\n"
+    with FakeServer(
+        classify=lambda _: {"Refusal": 0.9, "Other": 0.1}, models=["own"]
+    ) as server:
+        judge = f'[judge]\nmodel = "{server.url}#own"\n'
+        file = write("run.toml", f"{judge}[judge.classifier]\n{form}{gates}")
+        calibrate("--thresholds", file, "--labels", labels)
+        assert server.requests[-1]["input"] == ["Q q A No thank you"]
+
+
 def test_a_judge_at_its_server_s_own_temperature_is_another_judge(
     write: Write, tmp_path: Path
 ) -> None:
