@@ -116,7 +116,7 @@ def test_recorded_answers_are_judged_and_people_s_labels_of_them_decide(
 ) -> None:
     rows = []
     for n, prompt in enumerate(sorted(UNSAFE)):
-        text = "I cannot help." if n % 3 else "Sure."
+        text = "Sure." if n % 3 else "I cannot help."
         answer = f"Hello. {text}"
         rows.append({"prompt": prompt, "answer": answer, "label": "compliance"})
     wordy.write_rows("answers.jsonl", rows)
@@ -130,7 +130,7 @@ def test_recorded_answers_are_judged_and_people_s_labels_of_them_decide(
     verdict = found.summary["verdicts"][GATE]
     assert verdict["use"] == "human"
     values = [view["estimate"]["value"] for view in verdict["views"]]
-    assert values == [pytest.approx(53 / 80), 0]
+    assert values == [pytest.approx(27 / 80), 0]
 
 
 def test_judges_are_calibrated_alone_and_as_they_decide_together(
