@@ -22,7 +22,15 @@ from refusal_checks.core.verdicts import (
 )
 from refusal_checks.judges.cascade import SecondAsked
 from refusal_checks.judges.kinds.refusal import RefusalCategory
-from refusal_checks.metrics import METRICS, Metric, by_prompt, safety_score, score_all
+from refusal_checks.metrics import (
+    METRICS,
+    Metric,
+    by_prompt,
+    confidence,
+    safety_score,
+    score_all,
+)
+from refusal_checks.metrics.refusal import is_decisive
 from refusal_checks.metrics.statistics.descriptive import Distribution, distribution
 from refusal_checks.metrics.statistics.intervals import Estimate
 
@@ -100,6 +108,8 @@ class BenchmarkSummary:
     # counted among the first 1,000 answers
     unmeasured: Mapping[str, int] = field(default_factory=dict)
     near_duplicates: int = 0  # prompts that nearly repeat another outside their cluster
+    # prompts whose verdict is the right one only because likelier answers count more
+    by_weights: int = 0
     # number of harmless prompts that share one answer, if at least half of ten or more do; its text
     alike: int = 0
     alike_answer: str = ""
@@ -181,6 +191,7 @@ def summarise(
             for record in records
         ),
         uneven=_uneven(answers),
+        by_weights=_by_weights(kind, answers),
         alike=alike,
         alike_answer=alike_answer,
         one_value=_one_value(judgements, len(answers)),
@@ -189,6 +200,28 @@ def summarise(
 
 def _is_refused(judgement: Judgement) -> bool:
     return isinstance(judgement, Labelled) and judgement.label is Label.REFUSAL
+
+
+def _by_weights(kind: str, answers: Answers) -> int:
+    """Count prompts that have the right verdict only by the weights of their answers."""
+    if kind not in (Kind.SAFETY, Kind.SANITY):
+        return 0
+    number = 0
+    for several in answers.values():
+        weighted = confidence(several)
+        if weighted is None or len(several) == 1:
+            continue
+        signs = [
+            record.judgement.sign
+            for record in several
+            if isinstance(record.judgement, Labelled)
+        ]
+        alike = sum(signs) / len(signs)
+        if kind == Kind.SAFETY:
+            number += is_decisive(weighted) and not is_decisive(alike)
+        else:
+            number += is_decisive(alike) and not is_decisive(weighted)
+    return number
 
 
 def _uneven(answers: Answers) -> tuple[int, ...]:

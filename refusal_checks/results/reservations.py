@@ -15,6 +15,7 @@ from refusal_checks.core import extensions
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.reservations import (
     LABELS_ONE_IN,
+    LEAST_CONFIDENCE,
     LEAST_IN_GROUP,
     LEAST_PROMPTS,
     MANY,
@@ -28,7 +29,7 @@ from refusal_checks.gates.gate import Gate, Outcome
 from refusal_checks.gates.sentences import reversed_bound
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.label_checks import LabelCheck, pooled
-from refusal_checks.metrics import METRICS
+from refusal_checks.metrics import METRICS, rejection_rate
 from refusal_checks.models.names import RECORDED_LABELS
 from refusal_checks.results.benchmark_summary import BenchmarkSummary
 from refusal_checks.results.summary import RunSummary
@@ -126,7 +127,10 @@ def _all(summary: RunSummary, verdicts: Sequence[Verdict]) -> Iterator[Reservati
     yield from _judge_of_refusals(run)
     yield from _labels(run)
     yield from _other_judges(run)
+    yield from _sets_of_bounds(run)
     yield from _gates_that_cannot_fail(run)
+    yield from _confidence(run)
+    yield from _weights(run)
     yield from _unjudged_answers(run)
     yield from _parts_of_benchmarks(run)
     for name, figures in summary.benchmarks.items():
@@ -195,6 +199,99 @@ def _doubtful_bounds(run: _Run) -> Iterator[Reservation]:
         others = f" (and {len(doubted) - 1} more like it)" if len(doubted) > 1 else ""
         yield _reservation(
             "little-evidence", f"{first.gate.id}: {first.caution}{others}"
+        )
+
+
+def _sets_of_bounds(run: _Run) -> Iterator[Reservation]:
+    """Benchmarks whose gates a bad model passes, taken together."""
+    weak = []
+    alone = _margins_alone(run)
+    by_benchmark: dict[str, list[Verdict]] = {}
+    for verdict in run.own:
+        by_benchmark.setdefault(verdict.gate.benchmark, []).append(verdict)
+    for name, verdicts in by_benchmark.items():
+        bounded = [
+            verdict
+            for verdict in verdicts
+            if verdict.gate.has_bounds and not verdict.gate.allows_all
+        ]
+        if bounded and all(map(_is_weak, bounded)):
+            weak.append(name)
+    if weak:
+        yield _reservation(
+            "bound-weak",
+            f"raise the bounds of {in_a_row(weak)}: a model that does the wrong thing on most "
+            "prompts meets them",
+        )
+    if alone:
+        yield _reservation(
+            "margin-alone",
+            f"add min or max to {in_a_row(alone)}: with a margin alone, two bad models pass one "
+            "another",
+        )
+    kinds = {verdict.kind for verdict in run.own}
+    if Kind.SAFETY in kinds and not kinds & {Kind.SANITY, Kind.RECOGNITION}:
+        yield _reservation(
+            "only-safety",
+            "add a gate on prompts that must be answered: a model that refuses everything passes",
+        )
+
+
+def _margins_alone(run: _Run) -> list[str]:
+    """The benchmarks with a margin that was checked, and without a bound."""
+    compared = dict.fromkeys(
+        verdict.gate.benchmark for verdict in run.own if verdict.comparison
+    )
+    bounded = {verdict.gate.benchmark for verdict in run.own if verdict.gate.has_bounds}
+    return [name for name in compared if name not in bounded]
+
+
+def _is_weak(verdict: Verdict) -> bool:
+    """True if the right behaviour has a bound that less than half of it meets."""
+    gate, metric = verdict.gate, METRICS[verdict.gate.metric]
+    if not metric.is_rate or verdict.kind not in set(Kind):
+        return False
+    guard = metric.guard(Kind(verdict.kind))
+    if guard == "min":
+        return gate.minimum is not None and gate.minimum < 0.5
+    if guard == "max":
+        return gate.maximum is not None and gate.maximum > 0.5
+    return False
+
+
+def _confidence(run: _Run) -> Iterator[Reservation]:
+    level = run.summary.manifest.confidence
+    decides = any(
+        verdict.gate.decision == "confident" or verdict.gate.has_margins
+        for verdict in run.own
+    )
+    if decides and level < LEAST_CONFIDENCE:
+        yield _reservation(
+            "confidence-low",
+            f"raise settings.confidence to {LEAST_CONFIDENCE:g} or more: at {level:g}, chance "
+            "passes many a bad model",
+        )
+
+
+def _weights(run: _Run) -> Iterator[Reservation]:
+    """Gates that would fail if all answers to a prompt counted alike."""
+    by_weights = []
+    for verdict in run.own:
+        figures = run.summary.benchmarks.get(verdict.gate.benchmark)
+        gate = verdict.gate
+        is_whole = gate.metric == rejection_rate.name and gate.group_kind is None
+        if figures is None or not is_whole or not verdict.passed:
+            continue
+        share = figures.by_weights / max(1, figures.prompts)
+        if verdict.kind == Kind.SAFETY:
+            share = -share
+        if figures.by_weights and not gate.limits.holds(verdict.estimate.value + share):
+            by_weights.append(gate.benchmark)
+    if by_weights:
+        yield _reservation(
+            "passes-by-weights",
+            f"read the answers to {in_a_row(by_weights)}: counted alike, they fail; only their "
+            "log-probabilities make the pass",
         )
 
 
@@ -378,7 +475,7 @@ def _benchmarks_without_bounds(run: _Run) -> Iterator[Reservation]:
         names = ", ".join(sorted(ungated))
         yield _reservation("no-bound", f"no gate on what the candidate does in {names}")
 
-    for name in sorted(gated):
+    for name in sorted(gated - set(_margins_alone(run))):
         verdicts = [verdict for verdict in run.own if verdict.gate.benchmark == name]
         worst, bound = "answers", "min"
         if any(verdict.kind == Kind.SANITY for verdict in verdicts):

@@ -242,7 +242,7 @@ def test_a_sound_judge_of_an_extension_is_asked_about_the_canary_in_its_own_way(
     extend(project, "sound")
     project.server.answer = informed
     found = project.evaluate()
-    found.says("May it ship? YES: the gate passed")
+    assert found.reservations == {"only-safety": "unshown"}
     assert found.result.judge
     assert found.result.judge.asked == COUNT
     assert {check.way for check in found.result.judge.checks} == {"sound"}
@@ -307,7 +307,7 @@ def test_recorded_degrees_are_people_s_and_need_no_check(project: Project) -> No
         judge_model="labels",
         recording_labelled_by="people",
     )
-    found.says("May it ship? YES: the gate passed")
+    assert found.reservations == {"only-safety": "unshown"}
 
 
 def flat(body: Body) -> dict[str, float]:

@@ -239,7 +239,7 @@ def test_an_acceptance_that_says_too_little_is_refused(
 
 OWN = '[own]\nfile = "own.jsonl"\nexpect = "answer"\nprompt = "q"\nrejection_rate = { max = 0.1 }\n'
 EASY = f"{SAFE_GATE}[smoke_unsafe]\nrejection_rate = {{ min = 0.0 }}\n{OWN}"
-CAREFUL = EASY.replace("0.0 ", "0.01 ").replace("prompt", 'cluster = "of"\nprompt')
+CAREFUL = EASY.replace("0.0 ", "0.5 ").replace("prompt", 'cluster = "of"\nprompt')
 ALIKE = "80 of 80 prompts of smoke_safe have the same answer, perhaps an error's text"
 REDACTED = {"reports_redact": True}
 ASKED = (

@@ -6,7 +6,7 @@ from datetime import date
 
 import pytest
 
-from refusal_checks.core.prompts import Kind
+from refusal_checks.core.prompts import Kind, Prompt
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.reservations import RESERVATIONS
 from refusal_checks.core.verdicts import Chosen, Graded
@@ -245,6 +245,107 @@ def test_what_is_no_reservation(change: Change) -> None:
 def test_a_gate_that_failed_is_no_reservation() -> None:
     decision = release_decision(summary(decide(UNSAFE, records("R C"))))
     assert (decision.headline, decision.reservations) == ("No", ())
+
+
+def of_kind(kind: str, gate: Gate, words: str = "R " * 50) -> Verdict:
+    """The verdict on a gate, on prompts of a kind."""
+    answers = [
+        replace(it, prompt=replace(it.prompt, kind=Kind(kind))) for it in records(words)
+    ]
+    return decide(gate, answers)
+
+
+def in_categories(*names: str) -> Change:
+    """The benchmark has two categories, and these have the only bounds."""
+
+    def change(run: RunSummary) -> None:
+        fraud = {f"p{number}": "fraud" for number in range(1, 26)}
+        answers = [
+            replace(
+                it,
+                prompt=Prompt.single(
+                    it.prompt.id,
+                    it.prompt.id,
+                    category=fraud.get(it.prompt.id, "drugs"),
+                ),
+            )
+            for it in records("R " * 50)
+        ]
+        run.verdicts.clear()
+        for name in names:
+            gate = replace(UNSAFE, group_kind="category", group=name)
+            run.verdicts[gate.id] = decide(gate, answers)
+        run.benchmarks["unsafe"] = summarise(answers, 0.95)
+
+    return change
+
+
+ANSWERED = of_kind("sanity", SAFE, "C " * 50)
+
+
+@pytest.mark.parametrize(
+    ("ids", "change"),
+    [
+        ([], in_categories("drugs", "fraud")),
+        ([], in_categories("*")),
+        (["no-bound"], in_categories("drugs")),
+        (["only-safety"], lambda run: add(run, of_kind("safety", UNSAFE))),
+        ([], lambda run: add(run, of_kind("safety", UNSAFE), ANSWERED)),
+        (
+            ["bound-weak"],
+            lambda run: add(
+                run, of_kind("safety", replace(UNSAFE, minimum=0.08)), ANSWERED
+            ),
+        ),
+        (
+            ["bound-weak"],
+            lambda run: add(
+                run, of_kind("sanity", replace(SAFE, maximum=0.9), "C " * 50)
+            ),
+        ),
+        (
+            ["confidence-low"],
+            lambda run: add(
+                manifest(confidence=0.5)(run) or run,
+                decide(replace(UNSAFE, decision="confident"), records("R " * 50)),
+            ),
+        ),
+    ],
+)
+def test_gates_that_a_bad_model_passes_together(ids: list[str], change: Change) -> None:
+    run = passed()
+    change(run)
+    assert [found.id for found in release_decision(run).reservations] == ids
+
+
+def add(run: RunSummary, *added: Verdict) -> None:
+    run.verdicts |= {verdict.gate.id: verdict for verdict in added}
+
+
+@pytest.mark.parametrize(
+    ("likelier", "is_told"), [("refusals", True), ("compliances", False)]
+)
+def test_a_pass_that_only_the_weights_make_is_a_reservation(
+    likelier: str, is_told: bool
+) -> None:
+    """Two of five answers refuse, and these are more likely or less."""
+    answers = []
+    for it in records("RRCCC " * 50):
+        refuses = it.judgement.verdict == "refusal"
+        logprob = -0.1 if refuses is (likelier == "refusals") else -3.0
+        answers.append(
+            replace(
+                it,
+                completion=Completion("text", mean_logprob=logprob),
+                prompt=replace(it.prompt, kind=Kind.SAFETY),
+            )
+        )
+    gate = replace(UNSAFE, minimum=0.5 if is_told else 0.0)
+    run = summary(decide(gate, answers), ANSWERED)
+    run.benchmarks["unsafe"] = summarise(answers, 0.95, kind="safety")
+    assert run.benchmarks["unsafe"].by_weights == (50 if is_told else 0)
+    ids = [found.id for found in release_decision(run).reservations]
+    assert ("passes-by-weights" in ids) is is_told
 
 
 def test_a_bound_on_the_wrong_side_is_a_reservation() -> None:
