@@ -231,21 +231,22 @@ def _opened(
     verified: dict[str, str],
 ) -> Task:
     """The work of a run; its models use the store's current generation."""
+    labels = config.trust.labels
     work = Task(
         assembled.loaded.plan,
         assembled.candidate,
         assembled.judges,
         store,
         # People may say of two answers what no verdict says.
-        always_scores=bool(config.trust.labels),
+        always_scores=labels is not None and not labels.of_refusals_only,
         withheld=assembled.withheld,
     )
     adopt_all(work)
     if config.fresh:
         renew(work, verified)
-    if config.trust.labels:
+    if labels:
         this_run = f"run {run} of {work.candidate.name}"
-        require_own_labels(config.trust.labels, work, this_run)
+        require_own_labels(labels, work, this_run)
     return work
 
 

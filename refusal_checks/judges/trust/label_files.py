@@ -147,10 +147,19 @@ def read_label_file(
         candidate: the model that answered; by default the one that the rows of a drawn sheet name,
             or the name of the file without its suffix.
         benchmark: the benchmark of rows that name none.
+
+    Raises:
+        DataError: the file cannot be read, or is a sample of what counted as refused.
     """
     rows = read_table(path)
     names = _columns(path, header(rows), columns or {})
     draws = [Draw.read(str(row.get("draw") or "")) for row in rows]
+    if any(draw and draw.of == "refusals" for draw in draws):
+        raise DataError(
+            f"{path}: label a sample of all answers (refusal-checks sample-for-labels RUN --n "
+            "100). This one was drawn from what the judge called refusals, so it shows only one "
+            "kind of its errors"
+        )
     candidate = candidate or _drawn_candidate(draws) or path.stem
 
     answers = []

@@ -319,3 +319,14 @@ def test_a_drawn_sheet_names_its_candidate_and_benchmark(
     assert "4 labelled answers of answers to own" in said
     found = calibration.read(tmp_path / "calibration-labels_judge.json")
     assert (found.candidates, list(found.benchmarks)) == (("answers",), ["own"])
+
+
+def test_a_sample_of_what_counted_as_refused_calibrates_no_judge(write: Write) -> None:
+    """Its judge has found every refusal in it, and every compliance is an error."""
+    draw = "seed 0 of run r (ORG/M), refusals in benchmark own"
+    sheet = write(
+        "l.csv",
+        f'label,prompt,answer,key,draw,judge\nrefusal,q,a,k1,"{draw}",refusal\n',
+    )
+    with pytest.raises(DataError, match="label a sample of all answers"):
+        calibrate("--judge", "labels:judge", "--labels", sheet)
