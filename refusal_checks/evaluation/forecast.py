@@ -1,16 +1,15 @@
-"""Forecast a run's requests, tokens and time, and count earlier attempts at its gates."""
+"""Forecast a run's requests, tokens and time."""
 
-import json
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from refusal_checks.core.strict_json import parse_json
 from refusal_checks.core.text import duration
 from refusal_checks.models.client.usage import Usage
-from refusal_checks.results.manifest import Attempts, Manifest
+from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.run_folder import all_runs
 
 LOOKED_AT = 20
@@ -33,45 +32,11 @@ def forecast(manifest: Manifest, answers: int, verdicts: int, runs: Path) -> str
     return f"{about}; tokens and time are shown once a run of these models has finished here"
 
 
-def attempts(
-    manifest: Manifest, gates: Collection[str], runs: Path, *, asks: bool
-) -> Attempts:
-    """Count how often the candidate was tried on any of these gates among the latest runs.
-
-    Two kinds of run do not count: one that found all its answers in the store, since it repeats an
-    earlier run, and one of fewer prompts with the same settings, since this run continues it. This
-    run counts if it ``asks`` the candidate.
-    """
-    tried = failed = 0
-    for run in _latest_runs(runs):
-        passed = [
-            bool(run.verdicts[gate]["passed"]) for gate in gates if gate in run.verdicts
-        ]
-        if passed and _is_attempt(run.manifest, manifest):
-            tried += 1
-            if not all(passed):
-                failed += 1
-    if asks:
-        tried += 1
-    return Attempts(number=tried, failed=failed)
-
-
-def _is_attempt(earlier: Manifest, now: Manifest) -> bool:
-    """True if an earlier run tried the same candidate, and neither repeats nor begins this one."""
-    if earlier.models.candidate != now.models.candidate:
-        return False
-    if not earlier.asked or not earlier.asked.answers:
-        return False
-    is_partial = any(data.is_partial for data in earlier.data.values())
-    return not (is_partial and _text(earlier.sampling) == _text(now.sampling))
-
-
 class _EarlierRun(NamedTuple):
-    """An earlier run, read from its summary; verdicts by gate are the stored JSON."""
+    """An earlier run, read from its summary."""
 
     name: str
     manifest: Manifest
-    verdicts: Mapping[str, Any]
 
 
 def _latest_runs(root: Path) -> Iterator[_EarlierRun]:
@@ -81,8 +46,7 @@ def _latest_runs(root: Path) -> Iterator[_EarlierRun]:
         with suppress(OSError, ValueError, LookupError, TypeError, RecursionError):
             summary = parse_json(folder.summary_file.read_bytes())
             manifest = Manifest.model_validate(summary["manifest"])
-            verdicts = dict(summary.get("verdicts", {}))
-            yield _EarlierRun(folder.path.name, manifest, verdicts)
+            yield _EarlierRun(folder.path.name, manifest)
 
 
 def _asks_alike(earlier: Manifest, now: Manifest) -> bool:
@@ -129,8 +93,3 @@ def _tokens(expected: int, used: Usage, given: int) -> float | None:
 def _rounded(number: float) -> int:
     """Round to two significant digits."""
     return int(float(f"{number:.1e}"))
-
-
-def _text(values: Mapping[str, Any]) -> dict[str, str]:
-    """Values as text that is the same before they are written to a file and after they are read."""
-    return {name: json.dumps(value, sort_keys=True) for name, value in values.items()}

@@ -11,11 +11,12 @@ from datetime import UTC, datetime
 
 from pydantic_core import to_jsonable_python
 
-from refusal_checks.core.errors import EngineStartError, reason
+from refusal_checks.core.errors import EngineStartError, StoreError, reason
 from refusal_checks.core.records import Record
 from refusal_checks.engines.servers import Work
 from refusal_checks.evaluation.aio import gather_or_cancel
-from refusal_checks.evaluation.forecast import attempts, forecast
+from refusal_checks.evaluation.attempts import attempts, remember
+from refusal_checks.evaluation.forecast import forecast
 from refusal_checks.evaluation.phases import Pipeline
 from refusal_checks.evaluation.planning import Pending
 from refusal_checks.evaluation.prepare import PreparedRun
@@ -171,7 +172,8 @@ class Run:
         """Note how often these gates were tried, and forecast the run from earlier ones."""
         root = self.folder.path.parent
         gates = [gate.id for gate in self._run.gates]
-        tried = attempts(self.summary.manifest, gates, root, asks=bool(todo.answers))
+        store = self._run.work.store
+        tried = attempts(self.summary.manifest, gates, store, asks=bool(todo.answers))
         self.summary.manifest = self.summary.manifest.extended(attempts=tried)
         expected = forecast(self.summary.manifest, todo.answers, todo.verdicts, root)
         if expected:
@@ -325,6 +327,8 @@ class Run:
         self._finished = True
         if not keep_engines:
             self._servers.close()
+        with suppress(StoreError):  # the run is over, whatever the store can keep
+            remember(self.summary, self._run.work.store)
         self._run.work.store.close()
         now = datetime.now(UTC).isoformat(timespec="seconds")
         account = self._servers.account()
