@@ -302,8 +302,8 @@ def _untested_labels(trust: TrustConfig, labelled_by: str) -> str:
     whose = f"the recorded labels of {labelled_by}"
     if trust.calibration is None:
         return (
-            f"compare {whose} with people's (refusal-checks calibrate --judge labels:COLUMN) and "
-            "give --calibration: a model's labels are a judge's verdicts"
+            f"compare {whose}, a model, with people's (refusal-checks calibrate --judge "
+            "labels:COLUMN) and give --calibration"
         )
     floors = trust.floors or JudgeFloors()
     errors = trust.calibration.errors
@@ -315,8 +315,8 @@ def _untested_labels(trust: TrustConfig, labelled_by: str) -> str:
     if not missed:
         return ""
     return (
-        f'use = "corrected", or another judge: by the calibration, {whose} have '
-        f"{' and '.join(missed)}"
+        f'{whose} have {" and ".join(missed)} by the calibration: write use = "corrected", name '
+        "another judge"
     )
 
 
