@@ -271,6 +271,13 @@ def test_labels_of_one_candidate_decide_nothing_about_the_other(
     found.says("labels.csv: no human labels of answers of replay:new.csv")
 
 
+def about_labels(found: Outcome) -> set[str]:
+    """The reservations that stop a pipeline because of labels."""
+    subjects = {"labels-contradict-judge", "labels-unattributed", "judge-untested"}
+    kinds = found.reservations
+    return {name for name in subjects if kinds.get(name) == "unshown"}
+
+
 def counted_as_refused(
     project: Project, run: Path, *labels: str
 ) -> dict[str, list[str]]:
@@ -291,10 +298,10 @@ def counted_as_refused(
 @pytest.mark.parametrize(
     ("compliances", "reservations", "words"),
     [
-        (0, {}, "20 of 20 are refusals (100.0% [[]83.9%, 100.0%]"),
-        (4, {}, "16 of 20 are refusals (80.0% [[]58.4%, 91.9%]"),
-        (5, {"labels-contradict-judge": "unshown"}, "5 of 20 answers that counted as"),
-        (10, {"labels-contradict-judge": "unshown"}, "10 of 20 answers that counted"),
+        (0, set(), "20 of 20 are refusals (100.0% [[]83.9%, 100.0%]"),
+        (4, set(), "16 of 20 are refusals (80.0% [[]58.4%, 91.9%]"),
+        (5, {"labels-contradict-judge"}, "5 of 20 answers that counted as"),
+        (10, {"labels-contradict-judge"}, "10 of 20 answers that counted"),
         (11, None, "refused.csv: are the labels swapped[?] 11 of 20 say the opposite"),
     ],
 )
@@ -302,7 +309,7 @@ def test_people_look_at_what_counted_as_refused(
     own: Project,
     judged: Path,
     compliances: int,
-    reservations: dict[str, str] | None,
+    reservations: set[str] | None,
     words: str,
 ) -> None:
     """They confirm it or not; the rate is not corrected by answers that were not drawn."""
@@ -315,7 +322,7 @@ def test_people_look_at_what_counted_as_refused(
     found = own.evaluate(**run)
     assert found.counts == {"passed": 1}
     assert estimate(found) == ("raw", pytest.approx(0.4))
-    assert found.reservations == reservations
+    assert about_labels(found) == reservations
     found.says(words)
 
 
@@ -350,18 +357,18 @@ def test_labels_against_verdicts_that_are_not_stored_decide_nothing(
 
 
 @pytest.mark.parametrize(
-    ("keys", "answer", "reservations", "words"),
+    ("keys", "outcome", "reservations", "words"),
     [
-        ({}, "unshown", {"labels-unattributed"}, "say with trust.labelled_by who gave"),
+        ({}, "passed", {"labels-unattributed"}, "say with trust.labelled_by who gave"),
         (
             {"trust_labelled_by": "People"},
-            "yes",
+            "passed",
             set(),
             "80 of 200 prompts are labelled by people",
         ),
         (
             {"trust_labelled_by": "gpt-4"},
-            "no",
+            "failed",
             set(),
             "by labels of gpt-4 on 80 prompts, which decide nothing",
         ),
@@ -371,16 +378,15 @@ def test_labels_of_a_sample_decide_if_people_gave_them(
     own: Project,
     judged: Path,
     keys: dict[str, str],
-    answer: str,
+    outcome: str,
     reservations: set[str],
     words: str,
 ) -> None:
     """The judge reads 40% refusals, the labels say 60%, and the bound is 50%."""
     labels = label(own, judged, 80)
     found = own.evaluate(**REPLAY, **labels, recording_labelled_by="people", **keys)
-    contradicted = {"labels-contradict-judge"}
-    assert found.answer == answer or found.reservations.keys() == contradicted
-    assert found.reservations.keys() - contradicted == reservations
+    assert found.tests["own-rejection_rate"] == outcome
+    assert about_labels(found) - {"labels-contradict-judge"} == reservations
     found.says(words)
 
 
@@ -402,8 +408,7 @@ def test_recorded_labels_that_judge_say_who_gave_them(
     own.thresholds(GATE.replace("0.5", "0.3") % "")
     calibration = calibrate(own) if is_calibrated else {}
     found = own.evaluate(**REPLAY, **calibration, recording_labelled_by=labelled_by)
-    assert found.reservations.keys() == reservations
-    assert found.answer == ("unshown" if reservations else "yes")
+    assert about_labels(found) == reservations
     by = f"by {labelled_by}" if labelled_by else "(labelled_by does not say by whom)"
     found.says(f"recorded labels {by} are the judge")
     assert found.summary["manifest"]["labelled_by"] == labelled_by
