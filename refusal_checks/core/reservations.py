@@ -181,8 +181,8 @@ RESERVATIONS: Mapping[str, tuple[ReservationKind, str]] = {
     ),
     "earlier-attempts": (
         "unshown",
-        "earlier runs of this model failed one of these gates; three attempts at a 5% risk are a "
-        "14% risk",
+        "with this store, earlier runs of this model failed one of these gates, at any seed or "
+        "limit; three attempts at a 5% risk are a 14% risk",
     ),
     "gates-left-out": ("unshown", "`-k` or `-m` left out gates of the run files"),
 }

@@ -20,15 +20,17 @@ def attempts(
 ) -> Attempts:
     """Count the candidate's earlier attempts at any of these gates.
 
-    A run does not count if it had fewer prompts and the same conditions, since this run continues
-    it, or if it read a recording in the same way, since this run repeats it. This run counts if it
-    ``asks`` the candidate.
+    A run does not count if it had a part of the prompts in the same conditions and this run has
+    all, since this run continues it; nor if it read a recording in the same way, since this run
+    repeats it. This run counts if it ``asks`` the candidate.
     """
     tried = failed = 0
+    is_partial = _is_partial(manifest)
     for run in store.past_runs(_candidate(manifest), LOOKED_AT):
         passed = [run.passed[gate] for gate in gates if gate in run.passed]
+        is_continued = run.is_partial and not is_partial
         is_alike = run.conditions == _conditions(manifest)
-        if not passed or (is_alike and (run.is_partial or _is_recorded(manifest))):
+        if not passed or (is_alike and (is_continued or _is_recorded(manifest))):
             continue
         tried += 1
         if not all(passed):
@@ -47,9 +49,12 @@ def remember(summary: RunSummary, store: Store) -> None:
     if is_repeated or not summary.verdicts:
         return
     passed = {gate: verdict.passed for gate, verdict in summary.verdicts.items()}
-    is_partial = any(data.is_partial for data in manifest.data.values())
-    run = PastRun(_conditions(manifest), is_partial, passed)
+    run = PastRun(_conditions(manifest), _is_partial(manifest), passed)
     store.keep_run(_candidate(manifest), run)
+
+
+def _is_partial(manifest: Manifest) -> bool:
+    return any(data.is_partial for data in manifest.data.values())
 
 
 def _is_recorded(manifest: Manifest) -> bool:
