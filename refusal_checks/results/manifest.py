@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict
 
+from refusal_checks.core.labelling import is_model
 from refusal_checks.core.redaction import redacted
 from refusal_checks.core.text import count
 from refusal_checks.gates.gate import Waiver
@@ -330,7 +331,7 @@ def conditions(manifest: Manifest, benchmark: str) -> dict[str, str]:
     )
     if manifest.judge_reasoning:
         facts["reasoning"] = "judged"
-    if manifest.labelled_by and RECORDED_LABELS in judges:
+    if is_model(manifest.labelled_by) and RECORDED_LABELS in judges:
         facts["labelled by"] = manifest.labelled_by
     if manifest.filtered != "invalid":
         facts["filtered answers"] = manifest.filtered

@@ -324,6 +324,9 @@ def test_people_look_at_what_counted_as_refused(
     assert estimate(found) == ("raw", pytest.approx(0.4))
     assert about_labels(found) == reservations
     found.says(words)
+    found.result.write_html(Path("page.html"))
+    page = Path("page.html").read_text("utf-8")
+    assert "labels by people of answers that counted as refused: " in page
 
 
 BY_PEOPLE = {"recording_labelled_by": "people", "trust_labelled_by": "people"}
