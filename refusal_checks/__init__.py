@@ -64,7 +64,7 @@ __all__ = ["__version__", "load_run", *_MODULES]
 def load_run(
     name: str | PathLike[str] = "last", runs: str | PathLike[str] | None = None
 ) -> RunResult:
-    """Load the result of a finished run, as ``evaluate`` returned it.
+    """Load the result of a run: as ``evaluate`` returned it, or what a killed run did.
 
     Args:
         name: ``last``, an id or the start of one, a run's folder or its ``summary.json``.
@@ -72,7 +72,7 @@ def load_run(
             ``$REFUSAL_CHECKS_RUNS`` names, else ``.refusal-checks/runs``.
 
     Raises:
-        DataError: the run does not exist or has not ended.
+        DataError: the run does not exist, or its files have changed since it wrote them.
     """
     from os import fspath
     from pathlib import Path

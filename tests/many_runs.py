@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from refusal_checks.gates.gate import Gate
-from tests.report_runs import refusals, write_run
+from tests.report_runs import refusals, write_run, write_sealed
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -61,7 +61,8 @@ def write_runs(root: Path, number: int, benchmarks: int = 8) -> None:
         _move(content["verdicts"], place)
         folder = root / f"{FIRST + timedelta(days=place):%Y%m%d-%H%M%SZ}-{place}"
         folder.mkdir(parents=True)
-        (folder / "summary.json").write_text(json.dumps(content))
+        content.pop("sha256", None)
+        write_sealed(folder / "summary.json", content)
     (root / "first" / "summary.json").unlink()
 
 

@@ -6,6 +6,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from refusal_checks.core.files import sealed, sha256, write_lines
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion, Record, Vote
 from refusal_checks.core.verdicts import (
@@ -237,10 +238,39 @@ def write_run(
     }
     fields |= summary
     fields["manifest"] = manifest_of(*records, **fields["manifest"])
-    run.write_summary(RunSummary(benchmarks=found, verdicts=verdicts, **fields))
-    for name, each in records.items():
-        run.write_records(name, each)
+    files = {
+        f"records/{name}.jsonl": run.write_records(name, each)
+        for name, each in records.items()
+    }
+    made = RunSummary(benchmarks=found, verdicts=verdicts, files=files, **fields)
+    run.write_summary(made)
     return run
+
+
+def seal(folder: Path, content: Mapping[str, Any] | None = None) -> None:
+    """Write a summary that names the folder's files as they are now.
+
+    Args:
+        content: the summary's JSON; by default what is there.
+    """
+    file = folder / "summary.json"
+    shown = dict(json.loads(file.read_bytes()) if content is None else content)
+    shown.pop("sha256", None)
+    shown["files"] = {
+        path.relative_to(folder).as_posix(): {
+            "sha256": sha256(path),
+            "size": path.stat().st_size,
+        }
+        for kind in ("records", "scores", "histograms")
+        for path in (folder / kind).glob("*")
+    }
+    write_sealed(file, shown)
+
+
+def write_sealed(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a JSON object that ends with its own digest, as runs do."""
+    text = json.dumps(dict(content), indent=1).removesuffix("\n}")
+    write_lines(path, sealed([f"{text},\n"]))
 
 
 def usual(folder: Path, **summary: Any) -> RunFolder:

@@ -142,9 +142,15 @@ def overrides(keys: Sequence[str] | None, **options: object) -> list[Layer]:
 
 
 def open_run(name: str, root: Path, redact: bool = False) -> RunFolder:
-    """Open a run as all commands do: without texts if ``--redact`` or its variable is set."""
+    """Open a run as all commands do: without texts if ``--redact`` or its variable is set.
+
+    Raises:
+        DataError: there is no such run, or it is not as it was written.
+    """
     kind = RedactedFolder if is_redacted(redact) else RunFolder
-    return kind.of(run_folder.locate(name, root))
+    folder = kind.of(run_folder.locate(name, root))
+    folder.require_whole()
+    return folder
 
 
 def read_run(name: str, root: Path) -> RunView:

@@ -1,5 +1,6 @@
 """``refusal-checks baseline``: accept a run for later runs to compare with."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +13,7 @@ from refusal_checks.cli._common import (
     echo,
     read_run,
     require_target,
+    writing,
 )
 from refusal_checks.core.errors import BaselineError
 from refusal_checks.core.files import write_text
@@ -57,12 +59,15 @@ def accept(
     past = read_run(run, runs)
     _require_whole(past, partial)
     accepted = score_files.load(past.folder.path)
+    digest = past.folder.seal()
     places = [folder]
     if anchor:
         places.append(folder / score_files.ANCHOR)
     for place in places:
         for name, scores in accepted.items():
-            write_text(place / f"{name}.json", score_files.dump(scores))
+            kept = replace(scores, accepted=digest)
+            with writing(place):
+                write_text(place / f"{name}.json", score_files.dump(kept))
             candidate = clean(scores.candidate)
             echo(f"{place / name}.json: {len(scores.prompts)} prompts of {candidate}")
     verdicts = past.summary.verdicts.items()

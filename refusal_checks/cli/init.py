@@ -13,10 +13,10 @@ from refusal_checks import __version__
 from refusal_checks.cli._common import NAMED, Root, echo
 from refusal_checks.cli.doctor.checks import local_prompts, shown_by
 from refusal_checks.core.errors import UserError
-from refusal_checks.gates import score_files
 from refusal_checks.gates import suggest as suggestions
 from refusal_checks.models.provided import INSTALL_DEMO
 from refusal_checks.results import run_folder
+from refusal_checks.results.run_folder import earlier_scores
 from refusal_checks.spec import RunSpec
 
 SOURCE = f"git+https://github.com/refusal-checks/refusal-checks@v{__version__}"
@@ -93,7 +93,7 @@ def init(
 
 def _suggested(names: Sequence[str], runs: Path) -> str:
     """Gates that all these runs pass, as TOML."""
-    references = [score_files.load(run_folder.locate(name, runs)) for name in names]
+    references = [earlier_scores(run_folder.locate(name, runs)) for name in names]
     options: list[str] = []
     for name in names:
         options += ["--suggest", name]

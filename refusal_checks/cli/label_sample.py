@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
@@ -9,9 +10,9 @@ from typing import Annotated
 
 import typer
 
-from refusal_checks.cli._common import Root, Run, echo, open_run
+from refusal_checks.cli._common import Root, Run, echo, open_run, writing
 from refusal_checks.core.errors import DataError, UserError, require_known
-from refusal_checks.core.files import resolved
+from refusal_checks.core.files import replacing, resolved
 from refusal_checks.core.records import Record
 from refusal_checks.core.redaction import has_redacted
 from refusal_checks.core.verdicts import Binary
@@ -81,15 +82,12 @@ def sample_for_labels(
         sampled = list(chain.from_iterable(draws.sample(rows, n or 100)))
     usual = "refusals.csv" if drawn == "refusals" else "labels.csv"
     path = out or folder.path / usual
-    try:
-        with path.open("xb") as file:
-            file.write(draws.to_csv(sampled))
-    except FileExistsError:
+    if os.path.lexists(path):
         raise DataError(
             f"{path}: name another file: this one exists and may hold labels"
-        ) from None
-    except OSError as fault:
-        raise DataError(f"{path}: cannot be written: {fault.strerror}") from None
+        )
+    with writing(path), replacing(path) as draft:
+        draft.write_bytes(draws.to_csv(sampled))
     names = sorted({row.draw.benchmark for row in sampled if row.draw})
     prompts = {(row.draw, row.id) for row in sampled}
     which = f"{len(sampled)} answers"
@@ -115,7 +113,7 @@ def _answers(
     folder: RunFolder, drawn: Drawn, seed: int, names: list[str] | None
 ) -> list[LabelRow]:
     """The answers that people can label: those whose verdicts are refusals or compliances."""
-    there = folder.benchmarks
+    there = folder.complete  # of others, no random sample can be drawn
     if not there:
         raise DataError(
             f"{folder.path}: not the folder of a run, or of a run that completed no benchmark"
@@ -123,7 +121,7 @@ def _answers(
     for name in names or ():
         require_known(name, there, f"--benchmark {name}", "benchmark", DataError)
     summary = None  # while the run goes on
-    if folder.summary_file.exists():
+    if not folder.is_unfinished:
         summary = folder.summary()
     candidate = summary.manifest.candidate if summary else ""
     run = resolved(folder.path).name

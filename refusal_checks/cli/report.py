@@ -63,9 +63,9 @@ def report(
     formats_by_kind = _formats_by_kind()
     require_known(kind, formats_by_kind, "report", "kind", UserError)
     module = formats_by_kind[kind]
-    folders = [open_run(name, root, redact) for name in runs]
     target = Path(out or _usual_file(kind, module))
     require_target(target, root, "report", [kind, *runs, "--out", "FILE"])
+    folders = [open_run(name, root, redact) for name in runs]
     with writing(target):
         module.write(folders, target)
     echo(target)

@@ -1,6 +1,6 @@
 """``refusal-checks runs``: the runs of a project, listed, shown and exported."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
@@ -22,9 +22,9 @@ from refusal_checks.cli._common import (
 )
 from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.core.layout import table
-from refusal_checks.core.text import clean, json_text
+from refusal_checks.core.text import clean, count, json_text
 from refusal_checks.reports.terminal import end, gate_table
-from refusal_checks.results import run_folder
+from refusal_checks.results import run_folder, verification
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.run_folder import RunFolder
 
@@ -41,7 +41,7 @@ HEADER = (
 )
 _WIDTH = 40
 
-State = Literal["ended", "stopped", "not ended", "not readable"]
+State = Literal["ended", "stopped", "unfinished", "damaged", "not readable"]
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,13 @@ class Listed:
 
 
 def add(app: typer.Typer) -> None:
-    about = "List, show and export the runs of this project."
-    add_group(app, "runs", about, {"list": list_runs, "export": export})
+    about = "List, show, verify and export the runs of this project."
+    commands: Mapping[str, Callable[..., None]] = {
+        "list": list_runs,
+        "verify": verify,
+        "export": export,
+    }
+    add_group(app, "runs", about, commands)
 
 
 def list_runs(
@@ -121,30 +126,80 @@ def export(
 
     require_target(file, runs, "runs export", [file, run])
     folder = open_run(run, runs, redact)
-    if folder.summary_file.exists():  # it may not have ended
-        folder.summary()
     answers = write_table(folder, file)
-    echo(f"{file}: {answers} answers")
+    unfinished = " of an unfinished run" if folder.is_unfinished else ""
+    echo(f"{file}: {answers} answers{unfinished}")
+
+
+def verify(
+    run: Annotated[
+        str | None,
+        typer.Argument(metavar="RUN", help=f"Only this run: {NAMED}; default: all."),
+    ] = None,
+    runs: Root = run_folder.ROOT,
+    baseline: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="A baseline that should have been accepted from RUN."
+        ),
+    ] = None,
+) -> None:
+    """Check that runs are as they were written, and that their figures follow from their records.
+
+    Names every file that is missing, cut, changed or added. Commands that read a run check its
+    files, too, and stop at the first.
+    """
+    if baseline and run is None:
+        raise UserError(
+            "runs verify --baseline: name the run that it was accepted from"
+        )
+    folders = run_folder.all_runs(runs)
+    if run is not None:
+        folders = [RunFolder.of(run_folder.locate(run, runs))]
+    is_whole = True
+    for folder in folders:
+        faults = list(verification.faults(folder, baseline))
+        for fault in faults:
+            echo(f"WRONG {folder.path.name}: {fault}", err=True)
+        if faults:
+            is_whole = False
+        else:
+            files = count(len(folder.files()), "file")
+            also = " so far: the run is unfinished" if folder.is_unfinished else ""
+            echo(f"OK    {folder.path.name}: {files} and the summary{also}")
+    if not is_whole:
+        raise DataError(
+            "restore these files from a copy, or repeat the runs: nothing reads runs with damage"
+        )
 
 
 def _listed(run: RunFolder) -> Listed:
     """List a run as far as it is known: it may not have ended, or its summary may be unreadable."""
     name, started = run.path.name, run.started.isoformat()
-    try:
-        summary = run.summary()
-    except DataError:
-        manifest = Manifest()
+    state: State = "unfinished"
+    if run.summary_file.exists():
+        state = "not readable"
         with suppress(DataError):
-            manifest = run.manifest()
-        state: State = "not readable" if run.summary_file.exists() else "not ended"
-        return Listed(name, started, manifest.candidate, manifest.judge, state)
+            return _listed_ended(run)
+    manifest = Manifest()
+    with suppress(DataError):
+        manifest = run.manifest()
+    return Listed(name, started, manifest.candidate, manifest.judge, state)
+
+
+def _listed_ended(run: RunFolder) -> Listed:
+    summary = run.summary()
+    state: State = "stopped" if summary.failure else "ended"
+    # Only by size: a list must not read every file of every run.
+    if any(run.damage(by_size=True)):
+        state = "damaged"
     verdicts = summary.verdicts.values()
     return Listed(
-        name,
-        started,
+        run.path.name,
+        run.started.isoformat(),
         candidate=summary.manifest.candidate,
         judge=summary.manifest.judge,
-        state="stopped" if summary.failure else "ended",
+        state=state,
         passed=sum(verdict.passed for verdict in verdicts),
         failed=sum(verdict.fails for verdict in verdicts),
         waived=sum(verdict.waived for verdict in verdicts),
@@ -173,7 +228,7 @@ def _cells(run: Listed) -> Sequence[str]:
     if run.passed is None:
         return (*about, "", "", "", "", run.state)
     took = "?" if run.seconds is None else str(timedelta(seconds=run.seconds))
-    if run.state == "stopped":
-        took += ", stopped"
+    if run.state != "ended":
+        took += f", {run.state}"
     counts = (run.passed, run.failed, run.waived, run.errors)
     return (*about, *map(str, counts), took)

@@ -12,8 +12,8 @@ from rich.filesize import decimal
 from refusal_checks.cli._common import STORE, Root, add_group, echo
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.store import Contents, Store
-from refusal_checks.gates import score_files
 from refusal_checks.results import run_folder
+from refusal_checks.results.run_folder import earlier_scores
 
 File = Annotated[Path, typer.Option("--store", metavar="FILE", help="The store.")]
 LONGEST = 36_500
@@ -79,7 +79,7 @@ def _answers_of(baselines: Sequence[str], runs: Path) -> set[str]:
     """Store keys of all answers of these baselines."""
     keys: set[str] = set()
     for name in baselines:
-        for scores in score_files.load(run_folder.locate(name, runs)).values():
+        for scores in earlier_scores(run_folder.locate(name, runs)).values():
             for prompt in scores.prompts.values():
                 keys.update(key for key, _ in prompt.answers)
     return keys

@@ -6,8 +6,10 @@ import hashlib
 import json
 import os
 import re
+import secrets
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from refusal_checks.core.errors import DataError
@@ -33,25 +35,117 @@ def resolved(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
-def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """Write lines to a UTF-8 text file as they arrive; each ends with its own line feed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_suffix(f".{os.getpid()}.tmp")
+@dataclass(frozen=True)
+class FileDigest:
+    """What a file held when it was written: its SHA-256 in hex, and its size in bytes."""
+
+    sha256: str
+    size: int
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Give a draft to write, which takes the path's place once it is whole and on disk.
+
+    Any file that is there stays as it is until then, or for good if the draft cannot be written. A
+    link is replaced, not followed. A device, such as ``/dev/stdout``, is written as it is.
+
+    Raises:
+        OSError: the file cannot be written; its ``filename`` is the path.
+    """
+    if path.exists() and not path.is_file() and not path.is_dir():
+        with _naming(path, path):
+            yield path
+        return
+    # Nobody can guess the name and lay a link there.
+    draft = path.parent / f".{secrets.token_hex(8)}.tmp"
+    with _naming(path, draft):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft.open("xb").close()
+        try:
+            yield draft
+            _sync(draft)
+            draft.replace(path)
+        except BaseException:
+            draft.unlink(missing_ok=True)  # gives its space back to a full disk
+            raise
+    with suppress(OSError):  # some network file systems have no such call for folders
+        _sync(path.parent)
+
+
+@contextmanager
+def _naming(path: Path, draft: Path) -> Iterator[None]:
+    """Make an OSError of writing a draft name the file; those of other files pass."""
     try:
-        with draft.open("wb") as file:
-            file.writelines(line.encode("utf-8", "replace") for line in lines)
-        draft.replace(path)
-    except BaseException:
-        draft.unlink(missing_ok=True)  # gives its space back to a disk that may be full
-        raise
+        yield
+    except OSError as fault:
+        if str(fault.filename or draft) != str(draft):
+            raise
+        why = fault.strerror or str(fault)
+        raise OSError(fault.errno or 0, why, str(path)) from None
 
 
-def write_text(path: Path, text: str) -> None:
-    write_lines(path, [text])
+def _sync(path: Path) -> None:
+    """Wait until a file, or the names in a folder, would survive a loss of power."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
-def write_json(path: Path, value: object) -> None:
-    write_text(path, json.dumps(value, indent=2, ensure_ascii=False))
+def write_lines(path: Path, lines: Iterable[str]) -> FileDigest:
+    """Write lines to a UTF-8 text file as they arrive; each ends with its own line feed.
+
+    The file is whole or as it was before; see ``replacing``.
+    """
+    digest, size = hashlib.sha256(), 0
+    with replacing(path) as draft, draft.open("wb") as file:
+        for line in lines:
+            content = line.encode("utf-8", "replace")
+            file.write(content)
+            digest.update(content)
+            size += len(content)
+    return FileDigest(digest.hexdigest(), size)
+
+
+def write_text(path: Path, text: str) -> FileDigest:
+    return write_lines(path, [text])
+
+
+def write_json(path: Path, value: object) -> FileDigest:
+    return write_text(path, json.dumps(value, indent=2, ensure_ascii=False))
+
+
+_SEAL = re.compile(rb'\n *"sha256": "([0-9a-f]{64})"\n}\n?\Z')
+
+
+def sealed(parts: Iterable[str]) -> Iterator[str]:
+    """End a JSON object with the SHA-256 digest of all that comes before it, as ``sha256``.
+
+    The parts end with the comma after the last member, and a line feed. So
+    ``head -n -2 FILE | sha256sum`` prints what the file's last member says.
+    """
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part.encode("utf-8", "replace"))
+        yield part
+    yield f' "sha256": "{digest.hexdigest()}"\n}}\n'
+
+
+def read_seal(content: bytes) -> str:
+    """Return the digest at the end of a file that ``sealed`` wrote.
+
+    Raises:
+        ValueError: there is none, or the file has changed since.
+    """
+    seal = _SEAL.search(content)
+    if seal is None:
+        raise ValueError("its last line is not the digest that it was written with")
+    written = seal[1].decode()
+    if hashlib.sha256(content[: seal.start() + 1]).hexdigest() != written:
+        raise ValueError("it has changed since it was written")
+    return written
 
 
 def why_no_file(path: Path, remedy: str = "; check its path") -> str:

@@ -26,6 +26,7 @@ from refusal_checks.models.names import Replay
 from refusal_checks.models.recordings import replay
 from refusal_checks.models.recordings.columns import ReplayOptions
 from refusal_checks.results.manifest import Manifest, conditions
+from refusal_checks.results.run_folder import earlier_scores
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class BaselineReader:
         }
 
     def _of_folder(self, folder: Path) -> dict[str, Earlier]:
-        scores = score_files.load(folder)
+        scores = earlier_scores(folder)
         earlier = {
             name: self._compared(name, scores[name])
             for name in self.manifest.data

@@ -29,7 +29,7 @@ from refusal_checks.results import export, histograms
 from refusal_checks.results.benchmark_summary import BenchmarkSummary
 from refusal_checks.results.manifest import conditions
 from refusal_checks.results.redact import Redaction
-from refusal_checks.results.run_folder import RunFolder
+from refusal_checks.results.run_folder import RECORDS, RunFolder
 from refusal_checks.results.summary import RunSummary, balance, distinct
 
 
@@ -56,19 +56,26 @@ class BenchmarkFiles:
     ) -> None:
         name, figures = benchmark.name, summary.benchmarks[benchmark.name]
         shown = self.redaction.records(records)
-        RunFolder(self.folder).write_records(name, shown)
+        files = summary.files
+        written = RunFolder(self.folder).write_records(name, shown)
+        files[f"{RECORDS}/{name}.jsonl"] = written
         if len(benchmark.judges) > 1:
-            export.append_disagreements(self.folder, name, shown)
+            path = self.folder / export.DISAGREEMENTS / f"{name}.jsonl"
+            files[f"{export.DISAGREEMENTS}/{name}.jsonl"] = write_lines(
+                path, export.disagreements(name, shown)
+            )
         confidences = list(scores[mean_refusal_confidence.name].values())
         if confidences:
             histogram = histograms.histogram(name, figures.kind, confidences)
-            histograms.write(self.folder, summary.manifest.shown, histogram)
+            written = histograms.write(self.folder, summary.manifest.shown, histogram)
+            files[f"{histograms.FOLDER}/{name}.json"] = written
 
         people = self._scores_by_people(name, records)
         prompts = score_files.score_prompts(records, scores, self.keys, people)
         own = _scores_for_baselines(benchmark, summary, figures, verdicts)
         path = self.folder / score_files.FOLDER / f"{name}.json"
-        write_lines(path, score_files.parts(own, prompts))
+        written = write_lines(path, score_files.parts(own, prompts))
+        files[f"{score_files.FOLDER}/{name}.json"] = written
 
     def _scores_by_people(
         self, name: str, records: Sequence[Record]

@@ -35,13 +35,22 @@ class RunResult:
 
     @classmethod
     def load(cls, *paths: Path) -> RunResult:
-        """Load finished runs from their folders.
+        """Load runs from their folders; see ``is_unfinished``.
 
         Raises:
-            DataError: a folder does not hold a finished run.
+            DataError: a folder holds no run, or one that has changed since it was written.
         """
-        views = (RunView.read(path.absolute()) for path in paths)
-        return cls([replace(view, number=n) for n, view in enumerate(views)])
+        views = []
+        for number, path in enumerate(paths):
+            view = RunView.read(path.absolute())
+            view.folder.require_whole()
+            views.append(replace(view, number=number))
+        return cls(views)
+
+    @property
+    def is_unfinished(self) -> bool:
+        """True if a run goes on or was killed: figures are of what it did, and decide nothing."""
+        return any(run.summary.unfinished for run in self.runs)
 
     @property
     def candidates(self) -> tuple[str, ...]:

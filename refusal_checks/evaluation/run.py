@@ -34,9 +34,10 @@ from refusal_checks.results.events import (
     Turn,
     Underway,
 )
+from refusal_checks.results.journal import Journal
 from refusal_checks.results.manifest import EnginesUsed
 from refusal_checks.results.reservations import near_duplicates_in_words
-from refusal_checks.results.run_folder import RunFolder
+from refusal_checks.results.run_folder import BEGUN, RunFolder
 
 _RARELY = (20_000, 20, 100)
 """Thresholds of Python's garbage collector during runs. A run holds hundreds of thousands of values
@@ -106,6 +107,7 @@ class Run:
         self.config = prepared.config
         self.summary = prepared.summary
         self.folder = RunFolder(prepared.folder)
+        self._journal = Journal(self.folder)
         self.progress = Progress(tokens=self._generated, judged_so_far=self._judged)
         self._servers = prepared.servers
         self._cancelled = self._finished = False
@@ -131,11 +133,13 @@ class Run:
         self._listener(Notice(text))
 
     def _judged(self, benchmark: str, records: Sequence[Record]) -> None:
-        self._listener(
-            Judged(self.underway, benchmark, self._run.redaction.records(records))
-        )
+        shown = self._run.redaction.records(records)
+        self._journal.add(benchmark, shown)
+        self._listener(Judged(self.underway, benchmark, shown))
 
     def _published(self, gates: tuple[str, ...]) -> None:
+        summary, redaction = self.summary, self._run.redaction
+        self._journal.publish(lambda: redaction.summary(summary), summary.benchmarks)
         self._listener(Decided(self.underway, gates))
 
     def open(self, before: Run | None = None) -> None:
@@ -166,7 +170,8 @@ class Run:
             placed, run.work, todo, models, run.verified
         )
         self.summary.judge_idle = run.canary.why_idle
-        self.folder.begin(run.redaction.manifest(self.summary.manifest))
+        begun = self.folder.begin(run.redaction.manifest(self.summary.manifest))
+        self.summary.files[BEGUN] = begun
 
     def _compare_with_earlier(self, todo: Pending) -> None:
         """Note how often these gates were tried, and forecast the run from earlier ones."""
@@ -330,6 +335,7 @@ class Run:
         with suppress(StoreError):  # the run is over, whatever the store can keep
             remember(self.summary, self._run.work.store)
         self._run.work.store.close()
+        self._journal.close()
         now = datetime.now(UTC).isoformat(timespec="seconds")
         account = self._servers.account()
         manifest = self.summary.manifest.extended(**account, finished=now)

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from refusal_checks.core import suggestions
 from refusal_checks.core.errors import BaselineError
-from refusal_checks.core.files import FILE_NAME, is_file_name
+from refusal_checks.core.files import FILE_NAME, is_file_name, read_seal, sealed
 from refusal_checks.core.layout import told_apart
 from refusal_checks.core.prompts import Kind, Prompt
 from refusal_checks.core.records import Record
@@ -76,6 +76,7 @@ class Scores:
         figures: the figure of every metric over all prompts.
         labelled: figures that rest on people's labels, by gate id.
         bounds: the gates' bounds, by gate id and by the bound's name in run files.
+        accepted: in an accepted baseline, the digest at the end of the run's ``summary.json``.
     """
 
     benchmark: str
@@ -90,6 +91,7 @@ class Scores:
     title: str = ""
     labelled: Mapping[str, Estimate] = field(default_factory=dict)
     bounds: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    accepted: str = ""
 
 
 _SCORES = TypeAdapter(Scores)
@@ -150,6 +152,12 @@ def dump(scores: Scores) -> str:
 
 def parts(scores: Scores, prompts: Iterable[tuple[str, PromptScores]]) -> Iterator[str]:
     """Yield the same text in parts; prompts come in id order and need not be in memory."""
+    return sealed(_unsealed(scores, prompts))
+
+
+def _unsealed(
+    scores: Scores, prompts: Iterable[tuple[str, PromptScores]]
+) -> Iterator[str]:
     data: dict[str, Any] = _SCORES.dump_python(
         scores, mode="json", exclude_defaults=True
     )
@@ -169,7 +177,7 @@ def parts(scores: Scores, prompts: Iterable[tuple[str, PromptScores]]) -> Iterat
         for name, prompt in prompts
     )
     yield from _members(dumped, "  ")
-    yield "\n }\n}\n"
+    yield "\n },\n"
 
 
 def _members(values: Iterable[tuple[str, Any]], indent: str) -> Iterator[str]:
@@ -180,7 +188,8 @@ def _members(values: Iterable[tuple[str, Any]], indent: str) -> Iterator[str]:
 
 def read(path: Path) -> Scores:
     try:
-        scores = _SCORES.validate_json(path.read_bytes())
+        content = path.read_bytes()
+        scores = _SCORES.validate_json(content)
     except OSError as fault:
         raise BaselineError(f"{path}: cannot be read: {fault.strerror}") from None
     except ValidationError as fault:
@@ -200,6 +209,12 @@ def read(path: Path) -> Scores:
             f"{path}: accept a new baseline; this one has format {scores.format}, and this version "
             f"of refusal-checks reads format {FORMAT}"
         )
+    try:
+        read_seal(content)
+    except ValueError as fault:
+        raise BaselineError(
+            f"{path}: restore it, or accept a baseline again: {fault}"
+        ) from None
     return scores
 
 

@@ -248,9 +248,12 @@ class GateSession:
         if not begun:
             return None
         try:
-            return RunResult.load(*begun)
+            result = RunResult.load(*begun)
         except DataError as fault:
             raise EvaluationError(f"run it again: {fault}") from None
+        if result.is_unfinished:
+            raise EvaluationError("run it again: the process that evaluated was killed")
+        return result
 
     def require_named(self, nodeids: Collection[str]) -> None:
         """Raise UsageError if a test named by the command was not collected."""

@@ -8,6 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
 from refusal_checks.core.errors import DataError
+from refusal_checks.core.files import replacing
 from refusal_checks.core.records import Record, is_disputed
 
 Row = dict[str, Any]
@@ -18,6 +19,8 @@ class Answers(Protocol):
     def path(self) -> Path: ...
     @property
     def benchmarks(self) -> Sequence[str]: ...
+    @property
+    def is_unfinished(self) -> bool: ...
     def records(self, benchmark: str) -> Iterable[Record]: ...
 
 
@@ -30,7 +33,7 @@ _COLUMNS = {
         mean_logprob refusal_share probability moral rating refused specific convincing score
     """,
     "int64": "sample tokens degree cut escaped",
-    "bool": "correct",
+    "bool": "correct unfinished",
 }
 """Names of the columns that hold one value, by type."""
 
@@ -47,20 +50,21 @@ COLUMNS = (*_EMPTY, *_LISTS)  # names of all columns
 
 
 def rows(run: Answers) -> Iterator[Row]:
+    of_all: Row = {"unfinished": run.is_unfinished}
     for benchmark in run.benchmarks:
         for record in run.records(benchmark):
-            yield _row(record) | {"benchmark": benchmark}
+            yield _row(record) | of_all | {"benchmark": benchmark}
 
 
 def write_table(run: Answers, path: Path) -> int:
     import datasets  # takes seconds; no other command needs it
     from datasets import Features, List, Value
 
-    writers: Mapping[str, Callable[[datasets.Dataset], object]] = {
-        ".jsonl": lambda table: table.to_json(
-            path, double_precision=15, force_ascii=False
+    writers: Mapping[str, Callable[[datasets.Dataset, Path], object]] = {
+        ".jsonl": lambda table, draft: table.to_json(
+            draft, double_precision=15, force_ascii=False
         ),
-        ".parquet": lambda table: table.to_parquet(path),
+        ".parquet": lambda table, draft: table.to_parquet(draft),
     }
     if path.suffix not in writers:
         raise DataError(f"{path}: name a file that ends in {' or '.join(writers)}")
@@ -90,7 +94,8 @@ def write_table(run: Answers, path: Path) -> int:
                 f"{run.path}: cannot be exported: {fault.__cause__ or fault}"
             ) from None
         try:
-            writers[path.suffix](table)
+            with replacing(path) as draft:
+                writers[path.suffix](table, draft)
         except OSError as fault:
             raise DataError(
                 f"{path}: cannot be written: {fault.strerror or fault}"
@@ -127,15 +132,17 @@ def _row(record: Record) -> Row:
     }
 
 
-DISAGREEMENTS = "disagreements.jsonl"  # the file's name in a run's folder
+DISAGREEMENTS = (
+    "disagreements"  # the folder of a run's folder with a file per benchmark
+)
 
 
-def append_disagreements(
-    folder: Path, benchmark: str, records: Sequence[Record]
-) -> None:
-    """Append a benchmark's disputed answers to the run's list; texts are not escaped."""
-    rows = [
-        {
+def disagreements(benchmark: str, records: Iterable[Record]) -> Iterator[str]:
+    """Yield a benchmark's disputed answers as JSON lines; texts are not escaped."""
+    for record in records:
+        if not is_disputed(record.votes):
+            continue
+        row = {
             "benchmark": benchmark,
             "prompt_id": record.prompt.id,
             "sample": record.sample,
@@ -151,9 +158,4 @@ def append_disagreements(
             "prompt": record.prompt.transcript,
             "answer": record.completion.text if record.completion else "",
         }
-        for record in records
-        if is_disputed(record.votes)
-    ]
-    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-    with (folder / DISAGREEMENTS).open("ab") as file:
-        file.write(text.encode("utf-8", "replace"))
+        yield json.dumps(row, ensure_ascii=False) + "\n"

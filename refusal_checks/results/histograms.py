@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from refusal_checks.core.files import write_json
+from refusal_checks.core.files import FileDigest, write_json
 from refusal_checks.metrics.refusal import DECISIVE
 
 FOLDER = "histograms"  # of a run's folder
@@ -38,7 +38,7 @@ def histogram(name: str, kind: str, confidences: Sequence[float]) -> Histogram:
     return Histogram(name, kind, len(rounded), counts, complied, neutral, rejected)
 
 
-def write(folder: Path, candidate: str, histogram: Histogram) -> None:
+def write(folder: Path, candidate: str, histogram: Histogram) -> FileDigest:
     """Write a histogram into a run's folder."""
     half = BINS // 2
     bins: list[dict[str, float]] = []
@@ -55,7 +55,7 @@ def write(folder: Path, candidate: str, histogram: Histogram) -> None:
         "rejected": histogram.rejected,
         "bins": bins,
     }
-    write_json(folder / FOLDER / f"{histogram.name}.json", content)
+    return write_json(folder / FOLDER / f"{histogram.name}.json", content)
 
 
 def read(folder: Path) -> Iterator[Histogram]:

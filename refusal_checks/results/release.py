@@ -219,6 +219,8 @@ def _undecided(summary: RunSummary, verdicts: list[Verdict]) -> Iterator[str]:
         yield clean(advice, 400)
     if summary.errors:
         yield f"{count(len(summary.errors), 'gate')} could not be evaluated"
+    elif summary.unfinished:
+        yield "the run is unfinished"
     elif summary.failure:
         yield "the evaluation ended early"
     if summary.unexplained:

@@ -1,17 +1,22 @@
 """A run's folder with summary and records, and how to find a project's runs.
 
 ``records/BENCHMARK.jsonl`` has one line per prompt with all its answers and judgements. Reports use
-these files alone, so they can be made again at any time.
+these files alone, so they can be made again at any time. The summary names the digests of the other
+files and ends with its own, so that a run is read as it was written or not at all.
+
+Until a run ends, ``unfinished.json`` stands in for its summary, and ``unfinished/BENCHMARK.jsonl``
+for the records of benchmarks that are not complete, in the order of their judgements.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import cache, cached_property
 from itertools import groupby
@@ -21,16 +26,32 @@ from typing import TYPE_CHECKING, Any, Self
 from pydantic import TypeAdapter, ValidationError
 
 from refusal_checks.core import suggestions
-from refusal_checks.core.errors import DataError, UserError, require_known
-from refusal_checks.core.files import FILE_NAME, is_file_name, write_json, write_lines
+from refusal_checks.core.errors import (
+    BaselineError,
+    DataError,
+    UserError,
+    require_known,
+)
+from refusal_checks.core.files import (
+    FILE_NAME,
+    FileDigest,
+    is_file_name,
+    read_seal,
+    sealed,
+    sha256,
+    write_json,
+    write_lines,
+)
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record, Vote
 from refusal_checks.core.strict_json import parse_json
 from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Judgement
+from refusal_checks.gates import score_files
+from refusal_checks.gates.score_files import Scores
 from refusal_checks.gates.sentences import sentence
 from refusal_checks.results import project
-from refusal_checks.results.benchmark_summary import BenchmarkSummary
+from refusal_checks.results.benchmark_summary import BenchmarkSummary, summarise
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.release import ReleaseDecision, release_decision
 from refusal_checks.results.summary import RunSummary, require_metrics
@@ -42,6 +63,8 @@ if TYPE_CHECKING:
 ROOT = project.ROOT / "runs"  # where the runs of a project are, from its own folder
 
 SUMMARY = "summary.json"
+UNFINISHED = "unfinished"
+RECORDS = "records"
 BEGUN = "manifest.json"  # written when the run starts
 FORMAT = 1  # of the summary and the records; raised when their meaning changes
 LAST = "last"
@@ -120,8 +143,21 @@ class RunFolder:
 
     @property
     def benchmarks(self) -> tuple[str, ...]:
-        files = (self.path / "records").glob("*.jsonl")
-        return tuple(sorted(path.stem for path in files))
+        """Benchmarks with records; those of an unfinished run may be incomplete."""
+        names = set(self.complete)
+        if self.is_unfinished:
+            names |= _stems(self.path / UNFINISHED)
+        return tuple(sorted(names))
+
+    @property
+    def complete(self) -> tuple[str, ...]:
+        """Benchmarks that have all their records."""
+        return tuple(sorted(_stems(self.path / RECORDS)))
+
+    @property
+    def is_unfinished(self) -> bool:
+        """True if a run has begun here and not ended: it goes on, or was killed."""
+        return self.has_begun and not self.summary_file.exists()
 
     def frame(self) -> DataFrame:
         from pandas import DataFrame  # comes with datasets; takes a while to import
@@ -130,14 +166,21 @@ class RunFolder:
 
         return DataFrame(rows(self), columns=list(COLUMNS))
 
-    def begin(self, manifest: Manifest) -> None:
+    def begin(self, manifest: Manifest) -> FileDigest:
         """Make the folder and write what is known before the run starts.
 
         Raises:
-            UserError: the folder cannot be written.
+            UserError: the folder cannot be written, or another run has it.
         """
         try:
-            write_json(self.path / BEGUN, manifest.model_dump(mode="json"))
+            self.path.mkdir(parents=True, exist_ok=True)
+            # Of two machines that share a folder of runs, one alone makes this file.
+            (self.path / BEGUN).open("x").close()
+            return write_json(self.path / BEGUN, manifest.model_dump(mode="json"))
+        except FileExistsError:
+            raise UserError(
+                f"{self.path}: run it again, under a name of its own: another run has this folder"
+            ) from None
         except OSError as fault:
             raise UserError(
                 f"{self.path}: cannot be written: {fault.strerror}"
@@ -163,42 +206,151 @@ class RunFolder:
             ) from None
 
     def write_summary(self, summary: RunSummary) -> None:
-        """Write the summary atomically."""
-        write_json(self.summary_file, dump_summary(summary))
+        """Write the summary of a run that has ended; what stood in for it goes."""
+        _write_summary(self.summary_file, summary)
+        with suppress(OSError):
+            self._stand_in.unlink(missing_ok=True)
+            shutil.rmtree(self.path / UNFINISHED, ignore_errors=True)
+
+    def write_unfinished(self, summary: RunSummary) -> None:
+        """Write what is known so far, for whoever reads the run before it ends."""
+        so_far = replace(summary, failure=_UNFINISHED, unfinished=True)
+        _write_summary(self._stand_in, so_far)
+
+    @property
+    def _stand_in(self) -> Path:
+        return self.path / f"{UNFINISHED}.json"
 
     def summary(self) -> RunSummary:
-        """Read the summary of a run that has ended.
+        """Read the summary. That of an unfinished run is what it has done so far.
 
         Raises:
-            DataError: there is no summary, or this version cannot read it.
+            DataError: no run has begun here, or its summary has changed or is of another version.
         """
         path = self.summary_file
+        if self.is_unfinished:
+            return self._summary_so_far()
         try:
-            summary = _read_summary(path.read_bytes())
-            for benchmark in summary.benchmarks:
-                self._records_file(benchmark)
-            return summary
+            return self._read(path)
         except OSError as fault:
             raise DataError(
-                f"{path}: cannot be read: {fault.strerror}; name the folder of a run that has "
-                "ended, which the last line of its output shows"
+                f"{path}: cannot be read: {fault.strerror}; name the folder of a run, which the "
+                "last line of its output shows"
             ) from None
+
+    def _read(self, path: Path) -> RunSummary:
+        try:
+            summary = _read_summary(path.read_bytes())
         except (ValueError, RecursionError) as fault:
             raise DataError(
-                f"{path}: not a summary of a run: {_why(fault)}. Name the folder of another run, "
-                "or repeat this one"
+                f"{path}: not a summary of a run: {_why(fault)}. Restore it, name the folder of "
+                "another run, or repeat this one"
             ) from None
+        for benchmark in summary.benchmarks:
+            self._records_file(benchmark)
+        return summary
 
-    def write_records(self, benchmark: str, records: Iterable[Record]) -> None:
-        grouped = groupby(records, lambda record: record.prompt)
-        lines = (_dump_line(prompt, answers) for prompt, answers in grouped)
-        write_lines(self._records_file(benchmark), lines)
+    def _summary_so_far(self) -> RunSummary:
+        summary = RunSummary(self.manifest())
+        with suppress(FileNotFoundError):  # nothing has been decided yet
+            summary = self._read(self._stand_in)
+        summary.failure, summary.unfinished = _UNFINISHED, True
+        manifest = summary.manifest
+        for name in self.benchmarks:
+            records = list(self.records(name))
+            if records and name not in summary.benchmarks:
+                planned = manifest.data[name].prompts if name in manifest.data else 0
+                summary.benchmarks[name] = summarise(
+                    records,
+                    manifest.confidence,
+                    planned=planned,
+                    kind=records[0].prompt.kind or "",
+                )
+        return summary
+
+    def require_whole(self, *, by_size: bool = False) -> None:
+        """Check that the run is as it was written.
+
+        Args:
+            by_size: only look whether files are there in full, which reads none of them.
+
+        Raises:
+            DataError: a file is missing, cut or changed; the message names the first.
+        """
+        for path, why in self.damage(by_size=by_size):
+            raise DataError(
+                f"{path}: {why}. Restore it from a copy, or repeat the run; "
+                f"`refusal-checks runs verify {self.path}` names all such files"
+            )
+
+    def damage(self, *, by_size: bool = False) -> Iterator[tuple[Path, str]]:
+        """Yield the run's files that are not as they were written, each with what is wrong.
+
+        A summary that was copied alone, without any other file, lacks nothing.
+
+        Raises:
+            DataError: the summary cannot be read.
+        """
+        written = self.files()
+        there = {path for folder in _CHECKED for path in self.path.glob(folder)}
+        if not there and not self.has_begun:
+            return
+        for name, digest in written.items():
+            path = self.path / name
+            try:
+                size = path.stat().st_size
+                if size != digest.size:
+                    yield (
+                        path,
+                        f"it has {size:,} bytes, and the run wrote {digest.size:,}",
+                    )
+                elif not by_size and sha256(path) != digest.sha256:
+                    yield path, "it has changed since the run wrote it"
+            except FileNotFoundError:
+                yield path, "it is missing"
+            except OSError as fault:
+                yield path, f"it cannot be read: {fault.strerror}"
+        if not self.is_unfinished:  # its stand-in may be older than its files
+            for path in sorted(there - {self.path / name for name in written}):
+                yield path, "the run did not write it"
+
+    def seal(self) -> str:
+        """The digest at the end of the summary, which stands for the whole run.
+
+        Raises:
+            DataError: the summary cannot be read.
+        """
+        try:
+            return read_seal(self.summary_file.read_bytes())
+        except (OSError, ValueError) as fault:
+            raise DataError(f"{self.summary_file}: cannot be read: {fault}") from None
+
+    def files(self) -> Mapping[str, FileDigest]:
+        """Digests of the run's other files, by path in its folder; see ``summary``."""
+        if not self.is_unfinished:
+            return RunFolder(self.path, self.summary_name).summary().files
+        with suppress(FileNotFoundError):
+            return self._read(self._stand_in).files
+        return {}
+
+    def write_records(self, benchmark: str, records: Iterable[Record]) -> FileDigest:
+        return write_lines(self._records_file(benchmark), record_lines(records))
 
     def records(self, benchmark: str) -> Iterator[Record]:
+        """Yield a benchmark's records: all, or those that an unfinished run has so far.
+
+        Raises:
+            DataError: there are none, or their file is damaged.
+        """
         path = self._records_file(benchmark)
+        is_journal = self.is_unfinished and not path.exists()
+        if is_journal:
+            path = self.journal(benchmark)
         try:
             with path.open("rb") as file:
                 for number, content in enumerate(file, 1):
+                    if is_journal and not content.endswith(b"\n"):
+                        return  # the run was killed while it wrote this line
                     try:
                         line = _line_form().validate_json(content)
                     except ValidationError as fault:
@@ -221,7 +373,35 @@ class RunFolder:
                 f"{self.summary_file}: {benchmark[:100]!r} is no name of a benchmark, which has "
                 f"{FILE_NAME}; name a run of your own"
             )
-        return self.path / "records" / f"{benchmark}.jsonl"
+        return self.path / RECORDS / f"{benchmark}.jsonl"
+
+    def journal(self, benchmark: str) -> Path:
+        """The file of a benchmark's records until it is complete."""
+        return self.path / UNFINISHED / f"{benchmark}.jsonl"
+
+
+def _stems(folder: Path) -> set[str]:
+    return {path.stem for path in folder.glob("*.jsonl")}
+
+
+_CHECKED = ("records/*.jsonl", "scores/*.json", "histograms/*.json")
+"""Files that commands read if they are there, so that one more is damage, too."""
+
+_UNFINISHED = (
+    "This run is unfinished: it goes on, or was killed. Run its command again "
+    "to continue it"
+)
+
+
+def _write_summary(path: Path, summary: RunSummary) -> None:
+    text = json.dumps(dump_summary(summary), indent=1, ensure_ascii=False)
+    write_lines(path, sealed([text.removesuffix("\n}") + ",\n"]))
+
+
+def record_lines(records: Iterable[Record]) -> Iterator[str]:
+    """Yield the lines of a file of records, one for each prompt."""
+    for prompt, answers in groupby(records, lambda record: record.prompt):
+        yield _dump_line(prompt, answers)
 
 
 def _read_summary(content: bytes) -> RunSummary:
@@ -240,6 +420,7 @@ def _read_summary(content: bytes) -> RunSummary:
         raise ValueError(
             f"it has format {written}, and this version of refusal-checks reads {FORMAT}"
         )
+    read_seal(content)
     summary = _summary_form().validate_python(values)
     require_metrics(summary)
     for benchmark in summary.benchmarks:
@@ -323,6 +504,23 @@ class RunView:
         benchmarks, where = self.summary.benchmarks, str(self.folder.summary_file)
         require_known(name, benchmarks, where, "benchmark", DataError)
         return benchmarks[name]
+
+
+def earlier_scores(path: Path) -> dict[str, Scores]:
+    """Scores of an earlier run or an accepted baseline, by benchmark; see ``score_files.load``.
+
+    Raises:
+        BaselineError: there are none, or the run is unfinished.
+        DataError: the run is not as it was written.
+    """
+    folder = RunFolder(path.parent if path.name == SUMMARY else path)
+    if folder.is_unfinished:
+        raise BaselineError(
+            f"{path}: compare with a run that has ended: this one goes on, or was killed"
+        )
+    if folder.summary_file.exists():
+        folder.require_whole()
+    return score_files.load(path)
 
 
 def all_runs(root: Path) -> list[RunFolder]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from refusal_checks.core import extensions
+from refusal_checks.core.files import FileDigest
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.records import Record
 from refusal_checks.core.text import clean
@@ -32,6 +33,7 @@ class RunSummary:
     Attributes:
         verdicts: verdicts by gate id.
         errors: why gates have no verdict, by gate id.
+        files: digests of the run's other files, by path in its folder.
     """
 
     manifest: Manifest = field(default_factory=Manifest)
@@ -40,6 +42,8 @@ class RunSummary:
     errors: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)  # on how the verdicts came about
     failure: str = ""  # why the evaluation ended early; empty if it did not
+    # True as long as the run goes on, and for good if it was killed
+    unfinished: bool = False
     # failures in the session that no verdict explains, such as of other tests: with any of them,
     # the release decision stays open
     unexplained: list[str] = field(default_factory=list)
@@ -60,6 +64,7 @@ class RunSummary:
     # what to do about judges that could not judge, without quoting them
     unusable: list[str] = field(default_factory=list)
     balance: Balance | None = None
+    files: dict[str, FileDigest] = field(default_factory=dict)
 
     @property
     def judge_means(self) -> str:

@@ -54,7 +54,7 @@ def test_a_run_is_looked_for_where_the_variable_says(
 def test_a_run_that_goes_on_has_no_result(project: Path) -> None:
     goes_on = project / run_folder.ROOT / "20260102-120000Z-1"
     goes_on.mkdir()
-    with pytest.raises(DataError, match="name the folder of a run that has ended"):
+    with pytest.raises(DataError, match="name the folder of a run, which"):
         refusal_checks.load_run()
 
 

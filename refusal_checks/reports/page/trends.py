@@ -55,6 +55,7 @@ def collect(root: Path, kind: type[RunFolder] = RunFolder) -> ManyRuns:
                 skipped[path] = f"the same run as {first_by_digest[digest]}"
                 continue
             folder = kind.of(path)
+            folder.require_whole(by_size=True)
             runs.append(RunView(folder, folder.summary()))
             first_by_digest[digest] = path
         except OSError as fault:

@@ -17,7 +17,7 @@ from refusal_checks.results.benchmark_summary import BenchmarkSummary
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary
 from tests.deciding import decide
-from tests.report_runs import manifest_of
+from tests.report_runs import manifest_of, seal
 from tests.unit.conftest import records
 from tests.unit.gates.test_score_files import scores_of
 
@@ -56,6 +56,7 @@ def write_summary(folder: Path, prompts: int = 2, failure: str = "") -> None:
             failure=failure,
         )
     )
+    seal(folder)
 
 
 @pytest.mark.parametrize("name", ["", "summary.json"])
@@ -67,8 +68,9 @@ def test_a_run_is_accepted_as_one_file_a_benchmark(
     assert found.exit_code == 0
     assert "2 prompts of org/model" in found.output
     assert "1 gate failed in that run: smoke_unsafe-rejection_rate" in found.output
-    written = (target / "smoke_unsafe.json").read_text()
-    assert written == (run / "scores" / "smoke_unsafe.json").read_text()
+    written = score_files.read(target / "smoke_unsafe.json")
+    own = score_files.read(run / "scores" / "smoke_unsafe.json")
+    assert written == replace(own, accepted=RunFolder(run).seal())
 
 
 def test_gates_that_failed_under_a_waiver_are_named_apart(

@@ -9,7 +9,7 @@ from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.results import run_folder
 from tests.html_page import Page
 from tests.many_runs import manifest
-from tests.report_runs import HOSTILE, refusals, write_run
+from tests.report_runs import HOSTILE, refusals, seal, write_run
 from tests.unit.cli.test_baseline import call
 
 OLD, NEW = "20260101-120000Z-1", "20260102-120000Z-2"
@@ -70,6 +70,7 @@ def test_a_redacted_run_is_paired_with_one_that_is_not(runs: Path) -> None:
     summary = hidden.summary()
     hidden.write_records("unsafe", records)
     hidden.write_summary(summary)
+    seal(runs / NEW)
     known = json.loads(call("compare", OLD, NEW, "--json").output)
     assert known["gates"]["unsafe-rejection_rate"][1]["fell"] == 26
 

@@ -11,7 +11,7 @@ import pytest
 from refusal_checks.core.errors import BaselineError, DataError, RefusalChecksError
 from refusal_checks.gates import score_files
 from refusal_checks.results.run_folder import RunFolder
-from tests.report_runs import hostile, refusals, write_run
+from tests.report_runs import hostile, refusals, seal, write_run, write_sealed
 from tests.unit.cli.test_baseline import call
 from tests.unit.conftest import records
 from tests.unit.gates.test_score_files import scores_of
@@ -45,7 +45,7 @@ def poison(folder: RunFolder) -> int:
     content, count = json.loads(folder.summary_file.read_bytes()), 0
     for place, key in leaves(content):
         before, place[key] = place[key], f"{place[key]} {EVIL}"
-        folder.summary_file.write_text(json.dumps(content))
+        seal(folder.path, content)
         try:
             folder.summary()
             count += 1
@@ -54,7 +54,7 @@ def poison(folder: RunFolder) -> int:
     content["errors"] = {
         f"{name} {EVIL}": row for name, row in content["errors"].items()
     }
-    folder.summary_file.write_text(json.dumps(content))
+    seal(folder.path, content)
     folder.summary()
     return count
 
@@ -71,7 +71,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         if key not in ("benchmark", "kind") and not isinstance(place, list):
             place[key] += EVIL
     (path / "scores").mkdir()
-    (path / "scores" / "unsafe.json").write_text(json.dumps(scores))
+    write_sealed(path / "scores" / "unsafe.json", scores)
+    seal(path)
     return path
 
 
@@ -109,7 +110,10 @@ def test_a_command_shows_nothing_that_acts(run: Path, command: str) -> None:
 def name_benchmark(run: Path, name: str) -> None:
     """Give the scores another benchmark."""
     file = run / "scores" / "unsafe.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | {"benchmark": name}))
+    scores = json.loads(file.read_text())
+    del scores["sha256"]
+    write_sealed(file, scores | {"benchmark": name})
+    seal(run)
 
 
 def require_refused(*commands: str) -> None:
@@ -122,7 +126,7 @@ def require_refused(*commands: str) -> None:
 
 
 def test_a_baseline_whose_benchmark_is_no_name_is_refused(run: Path) -> None:
-    (run / "summary.json").write_text('{"format": 1, "manifest": {}, "benchmarks": {}}')
+    seal(run, {"format": 1, "manifest": {}, "benchmarks": {}})
     for name in NAMES:
         name_benchmark(run, name)
         require_refused(f"baseline accept {run} base", f"init --suggest {run}")
@@ -141,7 +145,7 @@ def test_a_run_whose_benchmark_is_no_name_is_refused(run: Path) -> None:
         ):
             table[name] = table.pop(before)
         before = name
-        file.write_text(json.dumps(content))
+        seal(run, content)
         with pytest.raises(DataError, match="no name of a benchmark"):
             list(RunFolder(run).records(name))
         require_refused(

@@ -8,7 +8,7 @@ import pytest
 from refusal_checks import __version__
 from refusal_checks.core.errors import UserError
 from refusal_checks.results import project, run_folder
-from tests.report_runs import refusals, write_run
+from tests.report_runs import refusals, seal, write_run
 from tests.unit.cli.test_baseline import call, write_summary
 
 OLD, NEW = "20260101-120000Z-1", "20260102-120000Z-2"
@@ -81,12 +81,12 @@ def test_runs_are_listed_and_shown_as_json(runs: Path) -> None:
     (runs / "20260103-120000Z-3").mkdir()
     summary = json.loads((runs / NEW / "summary.json").read_text())
     summary["manifest"]["candidate"] = "\x1b[31m##vso[task] \u202e\n::error::x"
-    (runs / NEW / "summary.json").write_text(json.dumps(summary))
+    seal(runs / NEW, summary)
     listed = json.loads(call("runs", "list", "--json").output)
     assert [(run["run"], run["state"], run["errors"]) for run in listed] == [
         (OLD, "ended", 0),
         (NEW, "ended", 0),
-        ("20260103-120000Z-3", "not ended", None),
+        ("20260103-120000Z-3", "unfinished", None),
     ]
     said = call("runs", "list", NEW, "--json").output
     shown = json.loads(said)

@@ -23,7 +23,7 @@ from refusal_checks.results.benchmark_summary import summarise
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary
-from tests.report_runs import manifest_of
+from tests.report_runs import manifest_of, seal
 from tests.unit.conftest import records
 
 RUN_1 = Draw("run-1", "ORG/M", "b", 0)
@@ -39,6 +39,7 @@ def sample_for_labels(*args: str | Path) -> str:
 def run(tmp_path: Path) -> Path:
     """A run's folder with the answers of two benchmarks."""
     folder = RunFolder(tmp_path / "run")
+    folder.begin(manifest_of("big", "small"))
     for name, verdicts in (("big", "RC " * 30), ("small", "CC " * 10)):
         folder.write_records(name, records(verdicts))
     return folder.path
@@ -206,10 +207,12 @@ def test_a_run_that_was_stopped_early_is_a_selection(run: Path) -> None:
     folder.write_summary(
         RunSummary(manifest_of("big", candidate="ORG/M"), benchmarks=figures)
     )
+    seal(run)
     with pytest.raises(
         DataError, match=r"without --stop-early.* needs all 50 prompts of big"
     ):
         sample_for_labels(run)
     folder.write_summary(RunSummary(Manifest(candidate="ORG/M")))
+    seal(run)
     sample_for_labels(run, "--n", "40")
     assert "of run run (ORG/M), benchmark" in rows(run / "labels.csv")[1][4]
