@@ -194,7 +194,9 @@ def of_benchmarks(run: RunSummary) -> Iterator[str]:
                 f"{name}: the judge did not see all of {summary.cut} of {summary.answers} answers, "
                 "which were too long for it"
             )
-        if summary.prompts < summary.planned:
+        if run.unfinished:
+            yield f"{name}: {summary.prompts} of {summary.planned} prompts judged so far"
+        elif summary.prompts < summary.planned:
             yield (
                 f"{name} stopped early after {summary.prompts} of {summary.planned} prompts: "
                 f"{summary.saved:.1%} saved (only the intervals of its gates allow for that)"

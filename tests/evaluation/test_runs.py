@@ -53,7 +53,9 @@ def test_runs_that_did_not_end_are_listed_too(project: Project) -> None:
     for number, text in enumerate(odd):
         project.write(f"runs/20260102-030406Z-{number}/summary.json", text)
     listed = project.call("runs", "list", "--runs", "runs")[1].splitlines()
-    assert listed[1].split() == f"{name} 2026-01-02 03:04 org/model j unfinished".split()
+    assert (
+        listed[1].split() == f"{name} 2026-01-02 03:04 org/model j unfinished".split()
+    )
     assert [line.split()[-1] for line in listed[2:]] == ["readable"] * 5
     assert project.call("runs", "list", "--runs", "no")[1].endswith("no runs found\n")
     code, said = project.call("runs", "list", name, "--runs", "runs")
