@@ -252,7 +252,8 @@ class GateSession:
         except DataError as fault:
             raise EvaluationError(f"run it again: {fault}") from None
         if result.is_unfinished:
-            raise EvaluationError("run it again: the process that evaluated was killed")
+            folders = ", ".join(str(run.folder.path) for run in result.runs)
+            raise EvaluationError(f"run it again: no summary was written in {folders}")
         return result
 
     def require_named(self, nodeids: Collection[str]) -> None:

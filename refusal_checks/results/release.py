@@ -220,7 +220,9 @@ def _undecided(summary: RunSummary, verdicts: list[Verdict]) -> Iterator[str]:
     if summary.errors:
         yield f"{count(len(summary.errors), 'gate')} could not be evaluated"
     elif summary.unfinished:
-        yield "the run is unfinished"
+        judged = sum(benchmark.prompts for benchmark in summary.benchmarks.values())
+        planned = sum(data.prompts for data in summary.manifest.data.values())
+        yield f"the run is unfinished: {judged:,} of {planned:,} prompts are judged"
     elif summary.failure:
         yield "the evaluation ended early"
     if summary.unexplained:

@@ -181,7 +181,8 @@ def test_a_killed_run_shows_what_it_did_and_is_marked(
     result = load_run(killed)
     assert result.is_unfinished
     assert result.decision.answer == "open"
-    assert result.decision.reasons[0] == "the run is unfinished"
+    unfinished = "the run is unfinished: 109 of 160 prompts are judged"
+    assert result.decision.reasons[0] == unfinished
     assert "smoke_unsafe-rejection_rate" in result.verdicts
     assert "smoke_safe-rejection_rate" not in result.verdicts
     assert result.figures["smoke_safe"]["rejection_rate"].n == 29
@@ -196,11 +197,11 @@ def test_a_killed_run_shows_what_it_did_and_is_marked(
     shown = project.call("runs", "list", "-v", killed)[1]
     assert "This run is unfinished: it goes on, or was killed." in shown
     assert "smoke_safe: 29 of 80 prompts judged so far" in shown
-    assert "NOT DECIDED: the run is unfinished" in shown
+    assert f"NOT DECIDED: {unfinished}" in shown
     assert project.call("report", "html", killed, "--out", "page.html")[0] == 0
     page = Path("page.html").read_text()
     assert "The run is unfinished" in page
-    assert "smoke_safe: 29 of 80 prompts judged so far" in page
+    assert unfinished in page
     code, said = project.call("runs", "export", killed, "all.jsonl")
     assert (code, said) == (0, "all.jsonl: 109 answers of an unfinished run\n")
     assert project.call("runs", "verify", killed)[0] == 0

@@ -61,7 +61,7 @@ def test_runs_that_did_not_end_are_listed_too(project: Project) -> None:
     code, said = project.call("runs", "list", name, "--runs", "runs")
     assert code == 0
     assert "unfinished: it goes on, or was killed" in " ".join(said.split())
-    assert "May it ship? NOT DECIDED: the run is unfinished" in said
+    assert "NOT DECIDED: the run is unfinished: 0 of 0 prompts are judged" in said
 
 
 def test_runs_lie_where_the_spec_says_and_are_found_there(project: Project) -> None:

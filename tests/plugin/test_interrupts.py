@@ -74,6 +74,10 @@ def test_a_killed_run_loses_what_was_in_flight_and_no_more(slow: Project) -> Non
         wait_for("40 verdicts", lambda: len(slow.asked(judge=True)) >= 40, 50)
         session.kill()
         session.wait()
+    killed = load_run(slow.runs[-1])
+    assert killed.is_unfinished
+    (so_far,) = killed.summary.benchmarks.values()
+    assert 0 < so_far.prompts < so_far.planned == 80
     finish(slow)
     assert 80 <= answered(slow) <= 80 + IN_FLIGHT
     assert 160 <= len(slow.asked(judge=True)) <= 160 + 2 * IN_FLIGHT + AGAIN
