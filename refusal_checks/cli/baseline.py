@@ -66,10 +66,11 @@ def accept(
     for place in places:
         for name, scores in accepted.items():
             kept = replace(scores, accepted=digest)
-            with writing(place):
-                write_text(place / f"{name}.json", score_files.dump(kept))
+            path = place / f"{name}.json"
+            with writing(path):
+                write_text(path, score_files.dump(kept))
             candidate = clean(scores.candidate)
-            echo(f"{place / name}.json: {len(scores.prompts)} prompts of {candidate}")
+            echo(f"{path}: {len(scores.prompts)} prompts of {candidate}")
     verdicts = past.summary.verdicts.items()
     failed = [gate for gate, verdict in verdicts if verdict.fails]
     waived = [gate for gate, verdict in verdicts if verdict.waived]
