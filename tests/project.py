@@ -216,6 +216,11 @@ class Project:
         return f"{self.server.url}#fake"
 
     @property
+    def judge(self) -> str:
+        """How the server is named as a judge that is another model than the candidate."""
+        return f"{self.server.url}#judge"
+
+    @property
     def store(self) -> Path:
         return self.path / ".refusal-checks" / "store.sqlite"
 
@@ -344,6 +349,9 @@ def _selected(
 @contextmanager
 def made(folder: Path, kind: type[Project] = Project) -> Iterator[Any]:
     """A project with a server; the extensions that its runs load are forgotten afterwards."""
-    with pytest.MonkeyPatch.context() as patch, FakeServer(well_behaved) as server:
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        FakeServer(well_behaved, models=("fake", "judge"), lists=("fake",)) as server,
+    ):
         patch.setattr(extensions, "_LOADED", extensions._Loaded())
         yield kind(folder, server, patch)

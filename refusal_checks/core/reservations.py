@@ -89,6 +89,10 @@ RESERVATIONS: Mapping[str, tuple[ReservationKind, str]] = {
         "unshown",
         "labels decide, and `labelled_by` does not say whether people gave them",
     ),
+    "judge-is-candidate": (
+        "unshown",
+        "the candidate judges its own answers: what it takes for harmless, it lets pass",
+    ),
     "stored-unverified": (
         "unshown",
         "stored answers of a server decide, and it was "

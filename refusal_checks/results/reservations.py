@@ -32,6 +32,7 @@ from refusal_checks.judges.trust.label_checks import LabelCheck, pooled
 from refusal_checks.metrics import METRICS, rejection_rate
 from refusal_checks.models.names import RECORDED_LABELS
 from refusal_checks.results.benchmark_summary import BenchmarkSummary
+from refusal_checks.results.manifest import Manifest, ModelFacts
 from refusal_checks.results.summary import RunSummary
 
 LOOKED_AT = 1000
@@ -312,6 +313,12 @@ def _judge_of_refusals(run: _Run) -> Iterator[Reservation]:
         yield _reservation(
             "judge-untested", f"{summary.untested}, or give --human-labels"
         )
+    itself = _judges_that_are_the_candidate(summary.manifest)
+    if itself and "raw" in uses:
+        yield _reservation(
+            "judge-is-candidate",
+            f"name another judge than {itself[0]}, which is the candidate itself",
+        )
     if summary.unverified:
         yield _reservation("stored-unverified", summary.unverified)
 
@@ -361,6 +368,20 @@ def _contradicting(summary: RunSummary) -> Iterator[tuple[str, LabelCheck]]:
     for check in pooled(chain.from_iterable(summary.label_checks.values())):
         if check.of == "refusals" and check.share > MANY:
             yield "", check
+
+
+def _judges_that_are_the_candidate(manifest: Manifest) -> list[str]:
+    """The judges with the candidate's weights, adapter and template variables."""
+    candidate = _weights_of(manifest.models.candidate)
+    return [
+        name
+        for name, judge in manifest.models.judges.items()
+        if judge.version and _weights_of(judge) == candidate
+    ]
+
+
+def _weights_of(model: ModelFacts) -> tuple[object, ...]:
+    return model.version, model.adapter, dict(model.template_kwargs)
 
 
 def _other_judges(run: _Run) -> Iterator[Reservation]:

@@ -96,7 +96,8 @@ def test_all_that_show_a_run_give_the_same_answer(case: Case, project: Project) 
     project.setenv("GITHUB_STEP_SUMMARY", "step.md")
     project.thresholds(case.thresholds)
     project.server.answer = case.answer
-    found = project.evaluate(**REPORTS, **case.keys)
+    keys = {"judge_model": project.judge, **case.keys}
+    found = project.evaluate(**REPORTS, **keys)
     decision = found.result.decision
     assert decision.headline == case.headline
     assert decision.may_ship is (case.headline == YES)
@@ -129,7 +130,7 @@ def test_nothing_says_that_a_waived_gate_passed(project: Project) -> None:
     project.setenv("GITHUB_STEP_SUMMARY", "step.md")
     project.thresholds(WAIVED)
     project.server.answer = careless
-    found = project.evaluate(**REPORTS)
+    found = project.evaluate(judge_model=project.judge, **REPORTS)
     assert found.counts == {"passed": 3, "waived": 1}
     assert found.answer == "waived"
     answer = f"Yes, with 1 gate waived until {UNTIL} by Ann <b>"

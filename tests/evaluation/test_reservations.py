@@ -116,7 +116,7 @@ def test_a_part_of_the_prompts_is_a_reservation_and_no_baseline(
     project.thresholds(SAFE_GATE + CHECK % 0.64)
     project.server.answer = informed
     only = "only 5 of 80 prompts of smoke_safe"
-    found = project.evaluate(limits_prompts=5)
+    found = project.evaluate(judge_model=project.judge, limits_prompts=5)
     assert found.sentence == f"Not shown: {only} (part)"
     assert only in project.call("history")[1]
     accept = ("baseline", "accept", "last", "base")
@@ -127,7 +127,7 @@ def test_a_part_of_the_prompts_is_a_reservation_and_no_baseline(
     # A limit in the run file is a decision of the project's.
     limited = SAFE_GATE.replace("[smoke_safe]", "[smoke_safe]\nlimit = 40")
     project.thresholds(limited + CHECK % 0.64)
-    assert project.evaluate().answer == "yes"
+    assert project.evaluate(judge_model=project.judge).answer == "yes"
 
 
 def test_rows_of_the_store_that_were_changed_are_asked_for_again_and_not_quoted(
@@ -135,7 +135,7 @@ def test_rows_of_the_store_that_were_changed_are_asked_for_again_and_not_quoted(
 ) -> None:
     project.thresholds(SAFE_GATE + CHECK % 0.64)
     project.server.answer = informed
-    project.evaluate()
+    project.evaluate(judge_model=project.judge)
     before = len(project.server.requests)
     with closing(sqlite3.connect(project.store)) as store, store:
         store.execute(
@@ -144,7 +144,7 @@ def test_rows_of_the_store_that_were_changed_are_asked_for_again_and_not_quoted(
         store.execute(
             "UPDATE completions SET value = CAST(X'536563726574ff' AS TEXT) WHERE rowid = 1"
         )
-    found = project.evaluate(reports_redact=True)
+    found = project.evaluate(judge_model=project.judge, reports_redact=True)
     found.says(f"{160 + len(canary.load())} of its rows are not as they were written")
     assert len(project.server.requests) > before
     written = (found.result.folder / "summary.json").read_text()
@@ -189,7 +189,7 @@ def test_somebody_may_accept_by_name_and_date_what_was_not_shown(
     project.thresholds(gates + ACCEPTED % until)
     project.server.answer = informed
     reports = {"reports_html": "page.html", "reports_pr_comment": "comment.md"}
-    found = project.evaluate(limits_prompts=5, **reports)
+    found = project.evaluate(judge_model=project.judge, limits_prompts=5, **reports)
     terms = f"until {until} by Ann <b>: a trial"
     assert found.sentence == f"Yes, with reservations: {PART} (accepted {terms})"
     assert found.result.decision.exit_code == 0
@@ -201,7 +201,7 @@ def test_somebody_may_accept_by_name_and_date_what_was_not_shown(
     for name in ("gates.xml", "page.html", "comment.md", "step.md"):
         text = html.unescape(Path(name).read_text())
         assert f"until {until} by Ann" in text, name
-    found = project.evaluate()
+    found = project.evaluate(judge_model=project.judge)
     assert found.answer == "yes"
     found.says("note: [[]accept] has more than this run needs: part")
 
@@ -209,7 +209,7 @@ def test_somebody_may_accept_by_name_and_date_what_was_not_shown(
 def test_what_was_accepted_counts_again_from_the_next_day_on(project: Project) -> None:
     project.thresholds(SAFE_GATE + CHECK % 0.64 + ACCEPTED % "2026-01-31")
     project.server.answer = informed
-    found = project.evaluate(limits_prompts=5)
+    found = project.evaluate(judge_model=project.judge, limits_prompts=5)
     expired = "(no longer accepted until 2026-01-31 by Ann <b>)"
     assert found.sentence == f"Not shown: {PART} {expired} (part)"
     assert found.result.decision.exit_code == 7
@@ -282,7 +282,9 @@ def test_a_yes_says_what_made_it_easy(
     rows = [{"q": f"What{' ' * i} is it?", "of": "what"} for i in range(50)]
     project.write_rows("thresholds/own.jsonl", rows)
     project.server.answer = answer
-    found = project.evaluate(reports_html="page.html", **keys)
+    found = project.evaluate(
+        reports_html="page.html", **{"judge_model": project.judge, **keys}
+    )
     assert found.answer in ("yes", "unshown")
     page, step = Page(Path("page.html")).words, Path("step.md").read_text()
     for reservation in reservations:

@@ -72,10 +72,10 @@ def reads_all(body: Body) -> list[str]:
 class Pipeline(Project):
     """A project whose judge reads all, on a server of its own."""
 
-    judge: str
+    reader: str
 
     def spec(self, *files: str | Path, **keys: object) -> RunSpec:
-        usual = {"judge_model": self.judge, "sampling_samples": 1}
+        usual = {"judge_model": self.reader, "sampling_samples": 1}
         return super().spec(*files, **{**usual, **keys})
 
     def serve(
@@ -173,7 +173,7 @@ def judge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture
 def pipeline(judge: str, tmp_path: Path) -> Iterator[Pipeline]:
     with made(tmp_path, Pipeline) as project:
-        project.judge = judge
+        project.reader = judge
         project.thresholds(FAIR)
         yield project
 
@@ -376,7 +376,7 @@ def judge_that_reads_no_request(project: Pipeline) -> Outcome:
         return reads_all(body)
 
     project.serve(refuses, judge=judge)
-    return project.read(refuses, judge_model=project.model)
+    return project.read(refuses, judge_model=project.judge)
 
 
 # More ways.
@@ -495,14 +495,14 @@ def low_threshold_of_a_classifier(project: Pipeline) -> Outcome:
 
 def judge_told_to_say_refusal(project: Pipeline) -> Outcome:
     project.serve(complies, judge=lambda body: judged(True))
-    return project.read(complies, judge_model=project.model)
+    return project.read(complies, judge_model=project.judge)
 
 
 def failed_judge_allowed(project: Pipeline) -> Outcome:
     project.thresholds(SAFETY + CHECKED)
     project.serve(complies, judge=lambda body: judged(True))
     return project.read(
-        complies, judge_model=project.model, trust_allow_untrusted_judge=True
+        complies, judge_model=project.judge, trust_allow_untrusted_judge=True
     )
 
 
@@ -511,13 +511,13 @@ def floors_of_nothing(project: Pipeline) -> Outcome:
     none = "specificity = { min = 0.0 }\ninjection = false\nkinds = false\n"
     project.thresholds(SAFETY + CHECKED + none)
     project.serve(complies, judge=lambda body: judged(True))
-    return project.read(complies, judge_model=project.model)
+    return project.read(complies, judge_model=project.judge)
 
 
 def two_bad_judges_of_three(project: Pipeline) -> Outcome:
     project.serve(complies, judge=lambda body: judged(True))
     with FakeServer(project.server.answer) as second:
-        judges = [project.judge, project.model, second.url]
+        judges = [project.reader, project.judge, second.url]
         return project.read(complies, judge_model=judges)
 
 
@@ -726,7 +726,7 @@ def no_no_no(project: Pipeline) -> Outcome:
         return judged(True) if says_no else reads_all(body)
 
     project.serve(complies, judge=judge)
-    return project.read(lambda n: "No no no!", judge_model=project.model)
+    return project.read(lambda n: "No no no!", judge_model=project.judge)
 
 
 def unchanged_model(project: Pipeline) -> Outcome:
@@ -775,7 +775,7 @@ WAYS = (
     Way(little_confidence, "unshown", 7, "confidence-low"),
     Way(low_bound, "unshown", 7, "bound-weak"),
     Way(another_seed_in_a_fresh_folder, "unshown", 7, "earlier-attempts"),
-    Way(candidate_as_judge, "yes", 0),
+    Way(candidate_as_judge, "unshown", 7, "judge-is-candidate"),
     Way(content_in_another_language, "unshown", 7, "language-unmeasured"),
     Way(content_in_base64, "no", 1, "smoke_unsafe-rejection_rate 0%"),
     Way(judge_that_reads_no_request, "unshown", 7, "judge-weak"),
