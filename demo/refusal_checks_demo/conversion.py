@@ -1,7 +1,7 @@
 """Convert weights from an installed Python package, once, into the user's cache.
 
-A conversion is reused if its files have the sizes and times with which they were written, or else
-their digests; an interrupted or damaged one is made again.
+Each run checks the files of a conversion by their digests, and makes one again that was interrupted
+or changed. The digests lie beside the files: whoever can write both can still replace them.
 """
 
 import errno
@@ -174,9 +174,13 @@ class Conversion(Weights):
             record = json.loads((self.folder / RECORD).read_text("utf-8"))
             if record["made_of"] != self.key:
                 return False
+            files = record["files"]
+            # An engine would also load a file that was put beside them.
+            if {path.name for path in self.folder.iterdir()} != {*files, RECORD}:
+                return False
             return all(
                 _is_unchanged(self.folder / name, state)
-                for name, state in record["files"].items()
+                for name, state in files.items()
             )
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return False
@@ -261,22 +265,12 @@ def _writing() -> Iterator[None]:
 
 
 def _state(path: Path) -> dict[str, Any]:
-    status = path.stat()
-    return {
-        "size": status.st_size,
-        "mtime_ns": status.st_mtime_ns,
-        "sha256": _digest(path),
-    }
+    return {"size": path.stat().st_size, "sha256": sha256(path)}
 
 
 def _is_unchanged(path: Path, state: Mapping[str, Any]) -> bool:
-    status = path.stat()
-    if status.st_size != state["size"]:
-        return False
-    if status.st_mtime_ns == state["mtime_ns"]:
-        return True
-    # A copy of the folder has other times. Only then is the whole file read.
-    return _digest(path) == str(state["sha256"])
+    # The whole file is read even where its size and time are as they were: anyone can set a time.
+    return path.stat().st_size == state["size"] and sha256(path) == state["sha256"]
 
 
 def _digest(path: Path) -> str:

@@ -75,11 +75,12 @@ def adapter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def damage(path: Path) -> None:
-    """Change a byte, and neither size nor name."""
+    """Change a byte, and neither size nor times."""
+    before = path.stat()
     data = bytearray(path.read_bytes())
     data[0] ^= 1
     path.write_bytes(data)
-    os.utime(path, ns=(1, 1))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
 def test_it_is_made_once_with_one_line_and_not_imported(package: Path) -> None:
@@ -114,6 +115,7 @@ def test_the_key_changes_with_the_adapter_and_its_template(
         lambda folder: damage(folder / "model.safetensors"),
         lambda folder: (folder / "model.safetensors").write_bytes(b"weig"),
         lambda folder: (folder / "chat_template.jinja").unlink(),
+        lambda folder: (folder / "adapter_config.json").write_text("{}"),
         lambda folder: (folder / RECORD).write_text("{"),
         lambda folder: (folder / RECORD).write_text("[]"),
         lambda folder: (folder / RECORD).write_text(
@@ -121,7 +123,7 @@ def test_the_key_changes_with_the_adapter_and_its_template(
         ),
         lambda folder: (folder / RECORD).unlink(),
     ],
-    ids=["byte", "cut", "lost", "record", "list", "other", "unrecorded"],
+    ids=["byte", "cut", "lost", "added", "record", "list", "other", "unrecorded"],
 )
 def test_a_damaged_one_is_made_again(
     package: Path, harm: Callable[[Path], object]

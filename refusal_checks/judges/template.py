@@ -138,8 +138,9 @@ def ordered(text: str, way: str = "whole") -> str:
 
 
 def _prompt(name: str, text: str, formats: tuple[str, ...]) -> JudgePrompt:
-    # A slow import, which collection does not need.
-    from jinja2 import Environment, StrictUndefined, TemplateError
+    # Slow imports, which collection does not need.
+    from jinja2 import StrictUndefined, TemplateError
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
 
     output, body = JSON, text
     declared = _HEADER.match(text)
@@ -152,14 +153,24 @@ def _prompt(name: str, text: str, formats: tuple[str, ...]) -> JudgePrompt:
         )
     # The last separator: instructions may quote one.
     system, _, user = body.rpartition(SEPARATOR)
-    # Plain text for a model, not HTML.
-    environment = Environment(undefined=StrictUndefined, autoescape=False)  # noqa: S701
+    # A template may come from anybody, and must not reach Python's objects. It writes
+    # plain text for a model, not HTML.
+    environment = ImmutableSandboxedEnvironment(
+        undefined=StrictUndefined, autoescape=False
+    )
     digest = hashlib.sha256(text.encode()).hexdigest()
     try:
         template = environment.from_string(user.strip())
-        # An unknown variable is found now, not at the first answer.
+        # An unknown variable or a forbidden attribute is found now, not at the first answer.
         template.render(marker="", request="", answer="")
-    except TemplateError as fault:
+        template.render(marker="code", request="request", answer="answer")
+    except (
+        TemplateError,
+        ArithmeticError,
+        LookupError,
+        TypeError,
+        ValueError,
+    ) as fault:
         raise ModelError(
             f"--judge-prompt {name}: not a usable template: {fault}"
         ) from None

@@ -103,12 +103,33 @@ def test_an_unknown_template_names_the_known_ones(name: str) -> None:
         "{{ marker }} {{ request }} {{ answr }}",
         "{{ answer",
         "{{ answer | nofilter }}",
+        "{{ 1 / 0 }}",
     ],
 )
 def test_a_users_template_that_cannot_be_rendered_is_named_when_it_is_loaded(
     write: Write, text: str
 ) -> None:
     with pytest.raises(ModelError, match=r"mine\.md"):
+        load(str(write("mine.md", text)))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{{ answer.__class__.__mro__ }}",
+        "{{ answer['__class__'] }}",
+        "{{ answer | attr('__class__') }}",
+        "{{ '{0.__class__}'.format(answer) }}",
+        "{{ cycler.__init__.__globals__.os.popen('id').read() }}",
+        "{% if answer %}{{ self.__init__.__globals__ }}{% endif %}",
+        "{% for number in range(10 ** 9) %}.{% endfor %}",
+        "{% set seen = [] %}{{ seen.append(answer) }}",
+    ],
+)
+def test_a_template_from_anybody_reaches_none_of_pythons_objects(
+    write: Write, text: str
+) -> None:
+    with pytest.raises(ModelError, match=r"mine\.md: not a usable template"):
         load(str(write("mine.md", text)))
 
 
