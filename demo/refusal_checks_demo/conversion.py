@@ -270,7 +270,9 @@ def _state(path: Path) -> dict[str, Any]:
 
 def _is_unchanged(path: Path, state: Mapping[str, Any]) -> bool:
     # The whole file is read even where its size and time are as they were: anyone can set a time.
-    return path.stat().st_size == state["size"] and sha256(path) == state["sha256"]
+    if path.stat().st_size != state["size"]:
+        return False
+    return sha256(path) == str(state["sha256"])
 
 
 def _digest(path: Path) -> str:
