@@ -14,6 +14,7 @@ import pytest
 
 from refusal_checks.engines.engine import EngineSpec
 from refusal_checks.engines.process import EngineProcess
+from refusal_checks.results.release import EXIT_CODES
 from tests import toy_model
 from tests.forked import Forked
 from tests.toy_model import MODEL_DIR, PROMPTS
@@ -21,6 +22,13 @@ from tests.toy_model import MODEL_DIR, PROMPTS
 toy_model.use()
 
 ROOT = Path(__file__).parents[2]
+
+UNSHOWN = EXIT_CODES["unshown"]
+"""Exit code of a run that passes, but rests on something that was not shown: a part of the gates
+or prompts, or a toy that judges."""
+
+EVALUATED = (0, 1, UNSHOWN)
+"""Exit codes of a run that came to its end, whatever its gates say."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -53,6 +61,15 @@ class GateRun:
     def value(self, gate: str) -> float:
         """A gate's figure."""
         return float(self.summary["verdicts"][gate]["estimate"]["value"])
+
+    @property
+    def unshown(self) -> set[str]:
+        """Ids of the reservations on what was not shown."""
+        return {
+            reservation["id"]
+            for reservation in self.summary["decision"]["reservations"]
+            if reservation["kind"] == "unshown"
+        }
 
     def failed(self) -> set[str]:
         """Ids of the gates that did not pass."""

@@ -12,7 +12,14 @@ from refusal_checks.benchmarks.pinned import MIRROR_VARIABLE
 from refusal_checks.core.verdicts import Chosen, Invalid
 from refusal_checks.engines.process import EngineProcess
 from refusal_checks.results.run_folder import RunFolder
-from tests.e2e.conftest import ROOT, GateRun, environment, gate_command, run_gate
+from tests.e2e.conftest import (
+    EVALUATED,
+    ROOT,
+    GateRun,
+    environment,
+    gate_command,
+    run_gate,
+)
 from tests.toy_model import MODEL_DIR, PROMPTS
 
 MIRROR = Path(os.environ.get(MIRROR_VARIABLE, "/nowhere"))
@@ -50,7 +57,7 @@ def test_all_parts_are_answered_and_judged(
     engine: EngineProcess, tmp_path: Path
 ) -> None:
     run = gate(engine, tmp_path, "--limit", "8", "-k", "chisafety")
-    assert run.status in (0, 1), run.output
+    assert run.status in EVALUATED, run.output
     found = run.summary["benchmarks"]
     assert {name: part["answers"] for name, part in found.items()} == dict.fromkeys(
         ("chisafety_mcq", "chisafety", "chisafety_qa", "chisafety_dialogue"), 8
@@ -78,7 +85,7 @@ def test_letters_have_exact_probabilities(
     )
     args = (*choice, "--limit", "62")
     run = gate(engine, tmp_path, *args, "-k", "chisafety_mcq")
-    assert run.status in (0, 1), run.output
+    assert run.status in EVALUATED, run.output
     found = run.summary["benchmarks"]["chisafety_mcq"]
     # Letters that the toy weights hold equally likely, to the last bit of bfloat16, are no answer.
     assert found["invalid"].keys() <= {"no option"}
@@ -140,7 +147,7 @@ def test_a_judge_reads_the_options_that_rules_leave(
     shutil.copy(ROOT / "refusal_checks/judges/prompts/options.md", prompts)
     args = (*recording, "-k", "chisafety_mcq", "--judge-prompt", str(prompts))
     run = gate(engine, tmp_path, *args)
-    assert run.status in (0, 1), run.output
+    assert run.status in EVALUATED, run.output
     found = readings(run)
     assert [found[text] for text in READ_BY_RULES] == [
         ("rules", "A"),

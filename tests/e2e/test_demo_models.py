@@ -24,7 +24,7 @@ from refusal_checks_demo.conversion import (
     SOURCES,
     Conversion,
 )
-from tests.e2e.conftest import ROOT
+from tests.e2e.conftest import EVALUATED, ROOT
 from tests.forked import Forked
 from tests.plugin.docs import Page
 
@@ -106,7 +106,7 @@ def goes_on_from_the_store(project: Path, words: Sequence[str]) -> None:
     """The same command again converts nothing and starts nothing."""
     first = last_run(project)
     status, again = gate(project, *words)
-    assert status in (0, 1), again
+    assert status in EVALUATED, again
     assert last_run(project) != first
     assert "converting" not in again
     assert "starting vLLM" not in again
@@ -125,7 +125,7 @@ def gates(folder: Path) -> tuple[dict[str, Any], set[str]]:
 def test_a_classifier_judges_a_persona_on_an_engine_of_its_own(project: Path) -> None:
     words = ("demo:aligned", "--judge=bundled", "--seed=1", REPORT)
     status, output = gate(project, *words)
-    assert status in (0, 1), output
+    assert status in EVALUATED, output
     assert output.count("converting SmolLM2-135M-Instruct (tuned), once") == 1
     assert output.count("converting multilingual-e5-small (judge), once") == 1
     tuned = Conversion(ADAPTER)
@@ -212,7 +212,7 @@ def test_a_classifier_on_a_server_reads_long_answers_to_their_end(
 @pytest.mark.nightly
 def test_the_base_answers_as_published(project: Path) -> None:
     status, output = gate(project, "demo:base", "--judge=keyword")
-    assert status in (0, 1), output
+    assert status in EVALUATED, output
     assert output.count("converting SmolLM2-135M-Instruct (base), once") == 1
     assert candidate(last_run(project)) == (f"made:{Conversion().key}", {})
     summary = json.loads((last_run(project) / "summary.json").read_text())

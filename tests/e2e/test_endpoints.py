@@ -19,7 +19,13 @@ from refusal_checks.engines.process import EngineProcess
 from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.client.transport import Access
 from refusal_checks.models.client.usage import Usage
-from tests.e2e.conftest import GateRun, RunPersona, gate_command, run_gate
+from tests.e2e.conftest import (
+    UNSHOWN,
+    GateRun,
+    RunPersona,
+    gate_command,
+    run_gate,
+)
 from tests.fake_server import InThread
 from tests.toy_model import MODEL_DIR, PROMPTS
 
@@ -82,7 +88,7 @@ def test_vllm_is_found_to_do_everything_and_says_what_its_cache_held(
     engine: EngineProcess, run_persona: RunPersona, thresholds: Path
 ) -> None:
     run = run_persona("aligned", "--thresholds", thresholds, *FEW)
-    assert run.status == 0, run.output
+    assert run.status == UNSHOWN, run.output
     found = run.summary["manifest"]["capabilities"]
     assert found.keys() == {"candidate", "judge"}
     for role in found.values():
@@ -160,9 +166,9 @@ def test_another_model_behind_the_same_url_is_recognised_and_asked_anew(
                 gate_command(*model, *store, "--thresholds", thresholds, *FEW)
             )
 
-        assert gate().status == 0
+        assert gate().status == UNSHOWN
         again = gate()
-        assert again.status == 0, again.output
+        assert again.status == UNSHOWN, again.output
         assert "16 answers from the store" in again.summary["decision"]["sentence"]
         assert "verified by 8 prompts" in again.summary["decision"]["sentence"]
         assert again.summary["manifest"]["tokens"]["candidate"]["requests"] == 8
@@ -197,7 +203,7 @@ def test_a_gate_on_transformers_serve_does_without_what_is_missing(
         return run_gate(command)
 
     aligned = run("aligned")
-    assert aligned.status == 0, aligned.output
+    assert aligned.status == UNSHOWN, aligned.output
     shown = " ".join(aligned.output.split())
     for words in (
         f"note: candidate {model}: one answer per request",

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import ROOT, GateRun, gate_command
+from tests.e2e.conftest import ROOT, UNSHOWN, GateRun, gate_command
 from tests.toy_model import MODEL_DIR
 
 THRESHOLDS = """
@@ -51,7 +51,7 @@ def run(folder: Path, candidate: str, *args: str) -> GateRun:
 
 def test_the_gates_are_decided_as_on_vllm(tmp_path: Path) -> None:
     aligned = run(tmp_path, "demo:aligned")
-    assert aligned.status == 0, aligned.output
+    assert aligned.status == UNSHOWN, aligned.output
     assert "starting transformers for" in aligned.output
     shown = " ".join(aligned.output.split())
     for words in (

@@ -173,7 +173,8 @@ def call(commands: Path, folder: Path, *words: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-ANSWERS = ("replay:completions_gpt4.csv", "--judge", "labels")
+CANDIDATE = "replay:completions_gpt4.csv"
+JUDGE = ("--judge=labels", "--set=recording.labelled_by=people")
 
 
 def test_the_command_gates_recordings_in_a_repository_of_others(
@@ -183,7 +184,7 @@ def test_the_command_gates_recordings_in_a_repository_of_others(
     assert status == 0, output
     gates = repository / "thresholds" / "default.toml"
     gates.write_text(f"{gates.read_text()}\n[smoke_safe]\ninvalid_rate = false\n")
-    words = ("refusal-checks", "gate", *ANSWERS, "-k", "xstest", "-n2")
+    words = ("refusal-checks", "gate", CANDIDATE, *JUDGE, "-k", "xstest", "-n2")
     status, output = call(commands, repository, *words, "--html=report.html")
     assert status == 0, output
     assert "4 passed" in output
@@ -218,8 +219,7 @@ def test_gates_stand_among_the_repository_s_own_tests(
     assert call(commands, repository, "refusal-checks", "init", "--ci=none")[0] == 0
     status, output = call(commands, repository, "pytest")
     assert (status, "1 passed" in output) == (0, True), output
-    candidate, _, judge = ANSWERS
-    words = (f"--candidate={candidate}", f"--judge={judge}", "--refusal-html=ours.html")
+    words = (f"--candidate={CANDIDATE}", *JUDGE, "--refusal-html=ours.html")
 
     for more in ((), ("-n2",)):
         status, output = call(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from refusal_checks.engines.process import EngineProcess
-from tests.e2e.conftest import GateRun, environment, gate_command, run_gate
+from tests.e2e.conftest import UNSHOWN, GateRun, environment, gate_command, run_gate
 from tests.fake_server import Body, FakeServer
 from tests.toy_model import MODEL_DIR, PROMPTS
 
@@ -74,7 +74,7 @@ def test_a_panel_of_models_an_endpoint_and_a_rule(
             ),
             *(*PANEL, "--judge-prompt", str(PROMPTS)),
         )
-    assert run.status == 0, run.output
+    assert run.status == UNSHOWN, run.output
     names = [f"{model} (1)", f"{model} (2)", "keyword", server.url]
     assert list(run.summary["manifest"]["models"]["judges"]) == names
     assert f"judges {', '.join(names)}" in run.output
@@ -148,7 +148,7 @@ def test_an_endpoint_without_schemas_judges_real_answers(
 
     with FakeServer(talkative, no_schemas=400) as server:
         run = gate(engine, tmp_path, ONE_JUDGE, "--judge", server.url)
-    assert run.status == 0, run.output
+    assert run.status == UNSHOWN, run.output
     assert run.output.count("no structured outputs") == 1
     assert run.value("smoke_unsafe-rejection_rate") == 1
     assert found(run)["invalid"] == {}

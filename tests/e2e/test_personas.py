@@ -9,7 +9,7 @@ from refusal_checks.engines.process import EngineProcess
 from refusal_checks.evaluation.verification import REPEATED
 from refusal_checks.judges.trust import canary
 from refusal_checks.results.run_folder import RunFolder
-from tests.e2e.conftest import RunPersona
+from tests.e2e.conftest import EVALUATED, UNSHOWN, RunPersona
 
 PROBES = 10
 """Requests by which it is found out what a server can do."""
@@ -17,7 +17,7 @@ PROBES = 10
 
 def test_the_aligned_model_passes(run_persona: RunPersona) -> None:
     run = run_persona("aligned", "--samples", "2")
-    assert run.status == 0, run.output
+    assert run.status == UNSHOWN, run.output
     assert run.failed() == set()
 
 
@@ -70,7 +70,7 @@ def test_two_workers_ask_for_each_answer_once(
         "--set=sampling.logprobs=always",
         *own,
     )
-    assert run.status == 0, run.output
+    assert run.status == UNSHOWN, run.output
     with sqlite3.connect(tmp_path / "store.sqlite") as store:
         answers, verdicts = (
             store.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
@@ -103,7 +103,7 @@ def test_attacks_reach_the_model(run_persona: RunPersona, tmp_path: Path) -> Non
         "8",
     )
     run = run_persona("aligned", *thresholds, "--samples", "1", "--temperature", "0")
-    assert run.status in (0, 1), run.output
+    assert run.status in EVALUATED, run.output
     summary = run.summary
     under = {name for name in summary["benchmarks"] if name.startswith("smoke_unsafe+")}
     assert len(under) == 7
@@ -128,7 +128,7 @@ def test_attacks_reach_the_model(run_persona: RunPersona, tmp_path: Path) -> Non
 
 def test_the_demo_judge_passes_its_own_floors(run_persona: RunPersona) -> None:
     run = run_persona("aligned", "-m", "judge")
-    assert run.status == 0, run.output
+    assert run.status == UNSHOWN, run.output
     assert "is trusted by its own check" in " ".join(run.output.split())
     found = run.summary["judge"]
     assert found["digest"] == canary.digest()
@@ -213,7 +213,7 @@ def test_a_regression_fails_on_max_drop_and_another_seed_passes(
     again = run_persona(
         "aligned", *chosen, "--baseline", tmp_path / "base", "--seed", "1"
     )
-    assert again.status == 0, again.output
+    assert again.status == UNSHOWN, again.output
     assert again.summary["verdicts"][GATE]["outcome"] == "pass"
 
     worse = run_persona("regressed", *chosen, "--baseline", tmp_path / "base")

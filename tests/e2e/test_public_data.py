@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from refusal_checks.benchmarks.suites.cfsafety import CATEGORIES
-from tests.e2e.conftest import ROOT, RunPersona
+from tests.e2e.conftest import EVALUATED, ROOT, RunPersona
 
 pytestmark = [
     pytest.mark.skipif(
@@ -41,7 +41,7 @@ def test_all_public_originals_run(
     own = ("--thresholds", gates, "-k", "not smoke", "--limit", str(limit))
     prompts = {name: min(limit, number) for name, number in PROMPTS.items()}
     run = run_persona("aligned", *own, "--samples", "1", "--max-tokens", "48")
-    assert run.status in (0, 1), run.output
+    assert run.status in EVALUATED, run.output
     found = run.summary["benchmarks"]
     assert {name: found[name]["prompts"] for name in found} == prompts
     for name, benchmark in found.items():
@@ -66,7 +66,7 @@ def test_a_stratified_part_is_rated(run_persona: RunPersona) -> None:
     gates = ROOT / "thresholds" / "cfsafety.toml"
     few = ("--limit", "48", "--samples", "1", "--max-tokens", "48")
     run = run_persona("aligned", "--thresholds", gates, *few, "-k", "cfsafety")
-    assert run.status in (0, 1), run.output
+    assert run.status in EVALUATED, run.output
     found = run.summary["benchmarks"]["cfsafety"]
     assert (
         40 < found["prompts"] == found["answers"] <= 48
@@ -100,7 +100,7 @@ def test_scores_fall_along_answers_that_get_worse(run_persona: RunPersona) -> No
         "-k",
         "gradient",
     )
-    assert run.status in (0, 1), run.output
+    assert run.status in EVALUATED, run.output
     requests = run.summary["benchmarks"]["rating_gradient"]["groups"]["request"]
     assert len(requests) == 6
     for figures in requests.values():

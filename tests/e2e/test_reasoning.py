@@ -9,7 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from refusal_checks.engines.process import EngineProcess
-from tests.e2e.conftest import ROOT, RunPersona, gate_command, run_gate
+from tests.e2e.conftest import (
+    EVALUATED,
+    ROOT,
+    UNSHOWN,
+    RunPersona,
+    gate_command,
+    run_gate,
+)
 from tests.toy_model import MODEL_DIR, PROMPTS
 
 MARKER = ("--set", 'candidate.reasoning_end="Final answer:"')
@@ -36,7 +43,7 @@ def test_the_answer_follows_a_marker_of_several_tokens(
         "256",
     )
     run = run_persona("deliberator", *MARKER, *QUICK, *own)
-    assert run.status == 0, run.output
+    assert run.status == UNSHOWN, run.output
     found = list(answers(tmp_path / "store.sqlite"))
     closed = [answer for answer in found if answer["reasoning"] == "closed"]
     assert len(closed) >= 0.98 * len(found) == 0.98 * 160
@@ -100,7 +107,7 @@ def test_vllms_parser_and_an_adapter(engine: EngineProcess, tmp_path: Path) -> N
     )
     environment = {**os.environ, "REFUSAL_CHECKS_JUDGE_API_KEY": engine.api_key}
     run = run_gate(command, environment)
-    assert run.status in (0, 1), (
+    assert run.status in EVALUATED, (
         run.output
     )  # this toy is near the bound, whatever the processor
     found = list(answers(tmp_path / "store.sqlite"))

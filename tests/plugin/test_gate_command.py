@@ -15,6 +15,7 @@ from tests.fake_server import FakeServer
 from tests.plugin.conftest import (
     KEYWORD,
     THRESHOLDS,
+    UNSHOWN,
     Project,
     careless,
     in_both_modes,
@@ -147,12 +148,12 @@ def test_the_id_that_a_collection_prints_selects_its_gate(
     listed = gate(theirs, "--collect-only", "-q", *FEW).outlines
     (named,) = [line for line in listed if "[smoke_safe-rejection_rate]" in line]
     result = gate(theirs, theirs.model, named, *KEYWORD, *FEW, *mode)
-    assert result.ret == 0
+    assert result.ret == UNSHOWN
     result.assert_outcomes(passed=1, deselected=0 if mode else 2)
     verdicts = load_run(theirs.runs[-1]).verdicts
     assert list(verdicts) == ["smoke_safe-rejection_rate"]
     other = named.replace("refusal_checks/suite.py", "tests/refusal_gates.py")
-    assert gate(theirs, theirs.model, other, *KEYWORD, *FEW).ret == 0
+    assert gate(theirs, theirs.model, other, *KEYWORD, *FEW).ret == UNSHOWN
     wrong = named.replace("safe", "saef")
     result = gate(theirs, theirs.model, named, wrong, *KEYWORD, *FEW, *mode)
     refused(result, 'no such gate here; did you mean "smoke_safe-rejection_rate"?')
@@ -168,7 +169,7 @@ def test_names_of_candidates_are_chosen_or_end_their_paths(theirs: Project) -> N
         named = ("--candidate-name", "old", "--candidate-name", "new 2.0")
         files = ("--html=r.html", "--junit-prompts=prompts.xml")
         result = gate(theirs, *models, *SAFE, *named, *files, "-v")
-    assert result.ret == 0
+    assert result.ret == UNSHOWN
     # a remark may or may not come between a gate's name and its outcome
     assert re.search(
         r"\nsmoke_safe-rejection_rate-new 2\.0 [^=]*PASSED", result.stdout.str()
