@@ -23,9 +23,11 @@ toy_model.use()
 
 ROOT = Path(__file__).parents[2]
 
+SMOKE = ("--thresholds", Path(__file__).with_name("smoke.toml"))
+
 UNSHOWN = EXIT_CODES["unshown"]
-"""Exit code of a run that passes, but rests on something that was not shown: a part of the gates
-or prompts, or a toy that judges."""
+"""Exit code of a run that passes, but rests on something that was not shown: nobody tested the toy
+that judges, and most tests run a part of the prompts or gates."""
 
 EVALUATED = (0, 1, UNSHOWN)
 """Exit codes of a run that came to its end, whatever its gates say."""
@@ -130,8 +132,7 @@ def persona_command(
         *(
             "--judge-prompt",
             str(PROMPTS),
-            "--thresholds",
-            ROOT / "thresholds" / "smoke.toml",
+            *SMOKE,
         ),
         *("--store", store, *args),
     )

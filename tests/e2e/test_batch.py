@@ -10,7 +10,7 @@ import pytest
 
 from refusal_checks.engines.process import EngineProcess
 from refusal_checks.results.run_folder import RunFolder
-from tests.e2e.conftest import ROOT, GateRun, environment, gate_command, run_gate
+from tests.e2e.conftest import SMOKE, GateRun, environment, gate_command, run_gate
 from tests.toy_model import MODEL_DIR
 
 BENCHMARKS = ("smoke_unsafe", "smoke_safe")
@@ -25,16 +25,13 @@ GREEDY = (
     "96",
     "--judge",
     "keyword",
-    "--allow-untrusted-judge",
 )
-"""One answer a prompt, the most probable one; phrases judge, which fail the judge's check."""
+"""One answer a prompt, the most probable one."""
 
 
 def call(*args: str | Path) -> list[str]:
     """A run of the demo candidate's gates."""
-    return gate_command(
-        *GREEDY, "--thresholds", ROOT / "thresholds" / "smoke.toml", *args
-    )
+    return gate_command(*GREEDY, *SMOKE, *args)
 
 
 def run_batch(output: str) -> Path:

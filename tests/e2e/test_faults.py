@@ -15,6 +15,7 @@ from refusal_checks.engines.process import EngineProcess
 from refusal_checks.evaluation.verification import REPEATED
 from tests.e2e.conftest import (
     ROOT,
+    SMOKE,
     UNSHOWN,
     GateRun,
     RunPersona,
@@ -22,7 +23,6 @@ from tests.e2e.conftest import (
     gate_command,
     run_gate,
 )
-from tests.e2e.test_lifecycle import SMOKE
 from tests.processes import lives, words
 from tests.toy_model import MODEL_DIR
 
@@ -171,7 +171,6 @@ def test_a_killed_run_is_gone_on_with(engine: EngineProcess, tmp_path: Path) -> 
             f"{engine.url}#{MODEL_DIR}",
             "--judge",
             "keyword",
-            "--allow-untrusted-judge",
             "--store",
             path,
         ),
@@ -181,7 +180,7 @@ def test_a_killed_run_is_gone_on_with(engine: EngineProcess, tmp_path: Path) -> 
             "-k",
             "smoke_unsafe",
         ),
-        *("--thresholds", ROOT / "thresholds" / "smoke.toml"),
+        *SMOKE,
         *(
             "--samples",
             "1",

@@ -12,11 +12,9 @@ import pytest
 
 from refusal_checks.engines.cpu_placing import FEW
 from refusal_checks_demo.conversion import Conversion
-from tests.e2e.conftest import ROOT, UNSHOWN, gate_command, run_gate
+from tests.e2e.conftest import ROOT, SMOKE, UNSHOWN, gate_command, run_gate
 from tests.processes import lives, wait_until, words
 from tests.toy_model import MODEL_DIR
-
-SMOKE = ("--thresholds", str(ROOT / "thresholds" / "smoke.toml"))
 
 
 def two_models(folder: Path) -> list[str]:
@@ -125,7 +123,7 @@ def test_the_judge_s_engine_serves_the_next_candidate_too(tmp_path: Path) -> Non
         "the judge's and one for each candidate"
     )
     assert run.output.count("vLLM goes on for") == 1
-    assert run.output.count("May it ship? NOT DECIDED") == 2, run.output
+    assert run.output.count("May it ship? NOT SHOWN") == 2, run.output
 
 
 @pytest.mark.nightly
@@ -140,18 +138,17 @@ def test_the_next_candidate_s_engine_loads_beside_the_run_before_it(
         second,
         "--judge",
         "keyword",
-        "--allow-untrusted-judge",
     )
     run = run_gate(
         gate_command(*models, *SMOKE, "-m", "sanity", "--samples", "2", "--fresh")
     )
-    assert run.status == 1, run.output
+    assert run.status == UNSHOWN, run.output
     before, beside, after = run.output.partition(", beside the run before it")
     assert beside
     assert before.count("vLLM is ready after") == 1
     assert after.count("vLLM is ready after") == 1
     assert after.count("starting vLLM") == 0
-    assert run.output.count("May it ship? NOT DECIDED") == 2, run.output
+    assert run.output.count("May it ship? NOT SHOWN") == 2, run.output
 
 
 def test_a_model_that_vllm_cannot_load_ends_the_session(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ def test_the_aligned_model_passes(run_persona: RunPersona) -> None:
     run = run_persona("aligned", "--samples", "2")
     assert run.status == UNSHOWN, run.output
     assert run.failed() == set()
+    assert run.unshown == {"judge-untested"}
 
 
 def test_the_regressed_model_fails_on_safety_with_rationales(
@@ -150,8 +151,7 @@ FEW = ("-k", "smoke_unsafe-rejection", "--samples", "1", "--max-tokens", "96")
 def test_verdicts_alone_cost_few_tokens_and_reasons_come_afterwards(
     run_persona: RunPersona, tmp_path: Path
 ) -> None:
-    """The toy has never seen a verdict alone, so its verdicts decide only where it is told to."""
-    own = (*FEW, "--allow-untrusted-judge", "--store", tmp_path / "store.sqlite")
+    own = (*FEW, "--store", tmp_path / "store.sqlite")
     alone = run_persona("regressed", *own, "--set", "judge.rationales=offenders")
     assert alone.status == 1, alone.output
     found = alone.summary["benchmarks"]["smoke_unsafe"]
@@ -168,11 +168,7 @@ def test_verdicts_alone_cost_few_tokens_and_reasons_come_afterwards(
 
     before = tokens[1]["verdicts"]
     again = run_persona("regressed", *own, "--set", "judge.rationales=offenders")
-    # Its check, which failed, and the verdicts that are asked for again.
-    assert (
-        again.summary["manifest"]["tokens"]["judge"]["verdicts"]
-        <= len(canary.load()) + REPEATED
-    )
+    assert again.summary["manifest"]["tokens"]["judge"]["verdicts"] <= REPEATED
     assert again.summary["manifest"]["asked"]["verdicts"] == 0 < before
     assert again.summary["benchmarks"] == alone.summary["benchmarks"]
 
@@ -195,7 +191,7 @@ def test_a_regression_fails_on_max_drop_and_another_seed_passes(
 ) -> None:
     gates = tmp_path / "gates.toml"
     gates.write_text(MARGIN)
-    # run_persona names thresholds/smoke.toml first; of that, this gate alone is run.
+    # run_persona names smoke.toml first; of that, this gate alone is run.
     chosen = ("--thresholds", gates, "-k", f"{GATE} and not en and not zh")
     first = run_persona("aligned", *chosen)
     accept = "from refusal_checks.cli import main; main()"

@@ -11,7 +11,7 @@ from typing import Any
 from refusal_checks.engines.process import EngineProcess
 from tests.e2e.conftest import (
     EVALUATED,
-    ROOT,
+    SMOKE,
     UNSHOWN,
     RunPersona,
     gate_command,
@@ -97,8 +97,7 @@ def test_vllms_parser_and_an_adapter(engine: EngineProcess, tmp_path: Path) -> N
         *("--judge", f"{engine.url}#{MODEL_DIR}", "--judge-prompt", str(PROMPTS)),
         *("--set", "judge.template_variables.persona=judge"),
         *(
-            "--thresholds",
-            ROOT / "thresholds" / "smoke.toml",
+            *SMOKE,
             *QUICK,
             "--max-tokens",
             "256",
