@@ -140,6 +140,8 @@ class HubSplit:
         reason = " ".join(without_credentials(str(fault)).split())[:300]
         if "gated" in reason.lower():
             return f"{where} is gated: {self._conditions} (or run `hf auth login`): {reason}"
+        if "scripts are no longer supported" in reason:
+            return f"{where}: save its rows as a file and name that: no script is run: {reason}"
         if "Unknown split" in reason or "Bad split" in reason:
             return f"{where}: the data set has no such split: {reason}"
         return (
@@ -173,12 +175,15 @@ class HubSplit:
 
 
 def _faults() -> tuple[type[Exception], ...]:
-    """Exceptions of loading a data set; newer versions of the hub's client use httpx."""
+    """Exceptions of loading a data set; newer versions of the hub's client use httpx.
+
+    A data set with a script is a RuntimeError.
+    """
     with suppress(ImportError):
         from httpx import HTTPError
 
-        return OSError, ValueError, HTTPError
-    return OSError, ValueError
+        return OSError, RuntimeError, ValueError, HTTPError
+    return OSError, RuntimeError, ValueError
 
 
 def named(table: Table, name: str) -> Iterator[dict[str, Any]]:

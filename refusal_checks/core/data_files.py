@@ -20,6 +20,12 @@ LINE = 64 * 2**20
 """Most characters of a JSONL line or a CSV cell, which must fit into memory."""
 
 
+COLUMNS = 10_000
+"""Most columns of a CSV file: each takes about a hundred bytes for each row."""
+
+SEPARATORS = 1_000_000
+"""Most separators in a line of a CSV file, also within texts."""
+
 WHOLE = 256 * 2**20
 """Most bytes of data that can only be read whole: a JSON file, or unpacked archive content."""
 
@@ -78,7 +84,12 @@ def _csv_rows(path: Path, file: BinaryIO) -> Iterator[dict[Any, Any]]:
             f"{path}: name it .jsonl if each line is a JSON object, else .json"
         )
     separator = max(",;\t", key=head.count)
-    rows = csv.DictReader(chain([head], lines), strict=True, delimiter=separator)
+    if head.count(separator) >= COLUMNS:
+        raise DataError(
+            f"{path}: keep the columns that you need: the header has more than {COLUMNS:,}"
+        )
+    bounded = _with_few(separator, path, chain([head], lines))
+    rows = csv.DictReader(bounded, strict=True, delimiter=separator)
     for number, row in enumerate(rows, 1):
         if any(row.get(None) or ()):  # the rest of an answer, perhaps
             raise DataError(
@@ -86,6 +97,16 @@ def _csv_rows(path: Path, file: BinaryIO) -> Iterator[dict[Any, Any]]:
                 "more cells than the header"
             )
         yield row
+
+
+def _with_few(separator: str, path: Path, lines: Iterable[str]) -> Iterator[str]:
+    for number, line in enumerate(lines, 1):
+        if line.count(separator) > SEPARATORS:
+            raise DataError(
+                f"{path}: line {number}: split it or remove it: it has more than {SEPARATORS:,} "
+                f"times {separator!r}"
+            )
+        yield line
 
 
 def _lines(path: Path, file: BinaryIO, newline: str) -> Iterator[str]:

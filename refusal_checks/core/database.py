@@ -21,6 +21,8 @@ _REMEDIES = {
     "held",
     "SQLITE_NOTADB": "move that file away",
     "SQLITE_BUSY": "another process has locked it for a minute; wait for that process to end",
+    "GONE": "put it back, then run the same command again; without it, that asks anew for what "
+    "was stored",
     "SQLITE_READONLY": "change its permissions",
     "SQLITE_CANTOPEN": "if it is a folder, name a file; else create its folder, or change the "
     "folder's permissions",
@@ -69,12 +71,14 @@ class Database:
         self.execute: Execute = self._db.execute
         self.executemany: Execute = self._db.executemany
         self.close = self._db.close
+        self._identity: tuple[int, int] | None = None
         try:
             with self.faults():
                 _when_unlocked(self._prepare)
         except StoreError:
             self.close()
             raise
+        self._identity = self._on_disk()
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -82,6 +86,9 @@ class Database:
         if self._db.in_transaction:
             yield
             return
+        if self._identity and self._on_disk() != self._identity:
+            # SQLite goes on with a file that nobody can open again.
+            raise self.error("it was removed or replaced while it was in use", "GONE")
         self.execute("BEGIN IMMEDIATE")
         with self._db:  # commits, or rolls back on an exception
             yield
@@ -109,6 +116,14 @@ class Database:
             [problem, *remedies, "or name another one with --store FILE"]
         )
         return StoreError(f"the store {self.path}: {message}")
+
+    def _on_disk(self) -> tuple[int, int] | None:
+        """Device and number of the file that its path names; None if there is none."""
+        try:
+            status = self.path.stat()
+        except OSError:
+            return None
+        return status.st_dev, status.st_ino
 
     def _prepare(self) -> None:
         version, names = self._state()

@@ -171,6 +171,9 @@ def why_no_file(path: Path, remedy: str = "; check its path") -> str:
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
     try:
+        if path.exists() and not path.is_file():
+            # Opening a pipe waits until somebody writes into it.
+            raise DataError(f"{path}: {why_no_file(path)}")
         yield
     except OSError as fault:
         why = why_no_file(path) or f"cannot be read: {fault.strerror}"

@@ -73,8 +73,12 @@ def _harmless(line: str) -> str:
         is_hidden = category in HIDDEN or is_blank or marks > 4
         shown.append("�" if is_hidden else char)
         before = char
-    # "##" may start a CI system's command.
-    return no_command(re.sub(r"##(?=[\w.]*\[)", "# #", "".join(shown)))
+    return no_command(no_hash_command("".join(shown)))
+
+
+def no_hash_command(line: str) -> str:
+    """Break up commands such as ``##vso[``, on which CI systems act anywhere in a line."""
+    return re.sub(r"##(?=[\w.]*\[)", "# #", line)
 
 
 def no_command(line: str) -> str:

@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Literal
 
 from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.text import no_hash_command
 from refusal_checks.metrics import METRICS, rejection_rate
 from refusal_checks.metrics.statistics.intervals import Estimate
 
@@ -170,7 +171,7 @@ class Gate:
             parts.append(self.group)
         if self.is_total:
             parts.append("total")
-        return "-".join(parts)
+        return no_hash_command("-".join(parts))
 
     def show(self, value: float) -> str:
         """Format a value of its figure."""

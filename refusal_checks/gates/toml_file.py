@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from refusal_checks.core.errors import ThresholdError
-from refusal_checks.core.files import FILE_NAME, is_file_name, why_no_file
+from refusal_checks.core.errors import DataError, ThresholdError
+from refusal_checks.core.files import FILE_NAME, is_file_name, read_bytes, why_no_file
 from refusal_checks.core.suggestions import either, near, share
 
 # The files that come with the package.
@@ -66,9 +66,9 @@ def find(path: Path) -> Path:
 def read(path: Path) -> dict[str, Any]:
     """Read a run file; an error names the line and what to write."""
     try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except OSError as fault:
-        raise ThresholdError(f"{path}: cannot be read: {fault.strerror}") from None
+        text = read_bytes(path).decode("utf-8-sig")
+    except DataError as fault:
+        raise ThresholdError(str(fault)) from None
     except UnicodeDecodeError as fault:
         raise ThresholdError(
             f"{path}: save it as UTF-8; not a TOML file: byte {fault.start} is of another encoding"

@@ -3,19 +3,48 @@
 pytest writes an entry when its test ends; facts known only at the end of the session are added.
 """
 
+import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element  # made by pytest, never read from a file
 
 import pytest
 
+from refusal_checks.core.text import clean
 from refusal_checks.judges.trust.floors import JudgeCheck
 from refusal_checks.plugin.gate_session import JUDGE_TEST
 from refusal_checks.reports.junit import CLASS
 from refusal_checks.reports.junit_properties import FILE, LINE, TAG, of_decision
 from refusal_checks.results.release import release_decision
 from refusal_checks.results.summary import RunSummary
+
+
+def keep_whole(config: pytest.Config) -> Iterator[str]:
+    """Try whether there is room for pytest's JUnit file; if not, keep the earlier one.
+
+    pytest would leave half a file, and end with an internal error. Yields what to tell the user.
+    """
+    from _pytest.junitxml import xml_key
+
+    xml: Any = config.stash.get(xml_key, None)
+    path = Path(xml.logfile) if xml else None
+    if path is None or (path.exists() and not path.is_file()):
+        return
+    draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    xml.logfile = str(draft)
+    try:
+        xml.pytest_sessionfinish()
+        xml.logfile = str(path)
+    except OSError as fault:
+        xml.logfile = os.devnull  # where pytest writes it in a moment
+        # Otherwise it would say that the file was written.
+        config.pluginmanager.unregister(xml)
+        del config.stash[xml_key]
+        yield f"JUnit report could not be written: {clean(str(path))}: {fault.strerror}"
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def complete(

@@ -52,6 +52,8 @@ class SessionEnd:
         junit_entries.complete(
             self._config, [run.summary for run in self._session.runs], left
         )
+        if self._session.runs:
+            self._written += junit_entries.keep_whole(self._config)
         # Without a terminal reporter there is no such option.
         if self._config.getoption("verbose", 1) < 1:
             self._shorten()

@@ -80,9 +80,10 @@ class Controller:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        """Tell a worker the name of the run."""
+        """Tell a worker the name of the run, and let it be gone when it gets its tests."""
         expected = {"signal": ""} if self._active() else {}
         node.workerinput[KEY] = {**shared(node.config), **expected}
+        node.sendcommand = _unless_gone(node.sendcommand)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, node: Any, ids: list[str]) -> None:
@@ -129,6 +130,20 @@ class Controller:
             0,
             f"{report.longrepr}; it runs once more",
         )
+
+
+def _unless_gone(send: Callable[..., None]) -> Callable[..., None]:
+    """Send a command to a worker, or drop it if the worker has died.
+
+    xdist learns of a death from a later event of its queue, and then replaces the worker. It does
+    not expect one during an evaluation, the only time when the queue waits for long.
+    """
+
+    def send_or_drop(name: str, **kwargs: object) -> None:
+        with suppress(OSError):
+            send(name, **kwargs)
+
+    return send_or_drop
 
 
 def uncount_failure(config: pytest.Config) -> None:

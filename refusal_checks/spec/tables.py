@@ -15,8 +15,8 @@ from pydantic import (
     model_validator,
 )
 
-from refusal_checks.core.errors import UserError
-from refusal_checks.core.files import why_no_file
+from refusal_checks.core.errors import DataError, UserError
+from refusal_checks.core.files import read_bytes
 from refusal_checks.core.labelling import Labeller
 from refusal_checks.core.reservations import RESERVATIONS
 from refusal_checks.core.sampling import JudgeSampling, Sampling
@@ -206,14 +206,14 @@ class SamplingTable(Sampling):
         name = self.system_prompt_file
         if not name:
             return Sampling(**values)
-        where = f"sampling.system_prompt_file {name}"
         try:
-            text = Path(name).read_text(encoding="utf-8").strip()
-        except OSError as fault:
-            why = why_no_file(Path(name)) or f"cannot be read: {fault.strerror}"
-            raise UserError(f"{where}: {why}") from None
+            text = read_bytes(Path(name)).decode().strip()
+        except DataError as fault:
+            raise UserError(f"sampling.system_prompt_file {fault}") from None
         except UnicodeDecodeError:
-            raise UserError(f"{where}: save it as UTF-8") from None
+            raise UserError(
+                f"sampling.system_prompt_file {name}: save it as UTF-8"
+            ) from None
         return Sampling(**{**values, "system_prompt": text})
 
 

@@ -132,6 +132,18 @@ def test_a_full_disk_is_named_and_the_next_run_goes_on(
         subprocess.run(["mount", "-o", "remount,size=50m", str(small_disk)], check=True)
 
 
+def test_a_store_that_is_deleted_in_the_middle_of_a_run_is_named(slow: Project) -> None:
+    with slow.start("pytest", *models(slow)) as session:
+        wait_for("4 verdicts", lambda: len(slow.asked(judge=True)) >= 4, 50)
+        for path in slow.store.parent.glob("store.sqlite*"):
+            path.unlink()
+        assert session.wait(50) == 1, session.said
+    assert "Traceback" not in session.said
+    gone = "it was removed or replaced while it was in use; put it back"
+    assert f"the store {slow.store}: {gone}" in session.said
+    finish(slow)
+
+
 def test_damage_in_the_middle_of_a_run_is_named(slow: Project) -> None:
     with Store(slow.store) as filled:  # more than SQLite keeps in memory
         filled.add_completions({content_key(i): Completion("a") for i in range(60_000)})
@@ -228,6 +240,42 @@ def test_a_gate_whose_workers_die_is_an_error_and_has_not_failed(
     assert "worker 'gw0' crashed while" in said
     assert "1 passed, 1 skipped, 1 error in " in said
     assert "FAILED" not in said
+
+
+LOST = """
+import os, signal
+
+collected = []
+
+def pytest_xdist_node_collection_finished(node):
+    collected.append(node)
+    if len(collected) == 2:
+        for worker in collected[:%d]:
+            os.kill(worker.gateway._rinfo().pid, signal.SIGKILL)
+            worker.channel._receiveclosed.wait(30)
+"""
+"""Kills so many of two workers while tests are about to be handed out."""
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize(
+    "dist",
+    [
+        "load",
+        pytest.param("worksteal", marks=pytest.mark.nightly),
+        pytest.param("loadscope", marks=pytest.mark.nightly),
+    ],
+)
+def test_workers_that_die_as_tests_are_handed_out_are_replaced(
+    project: Project, dist: str, workers: int
+) -> None:
+    project.conftest(LOST % workers)
+    result = project.run(*models(project), "-n2", "--dist", dist)
+    said = result.stdout.str()
+    assert "INTERNALERROR" not in said
+    assert result.ret == UNSHOWN, said
+    assert "2 passed" in said
+    assert len(project.asked(judge=False)) == 80
 
 
 def alone() -> None:

@@ -81,6 +81,13 @@ def test_a_stream_has_the_same_limit(
         HubSplit(repository, "main", "train", "set").rows(None)
 
 
+def test_a_data_set_with_a_script_is_refused(tmp_path: Path, cache: Path) -> None:
+    (tmp_path / "scripted.py").touch()
+    folder = tmp_path.rename(tmp_path.with_name("scripted"))
+    with pytest.raises(DataError, match=r"save its rows as a file.*no script is run"):
+        HubSplit(str(folder), "main", "train", "scripted").rows(None)
+
+
 def test_files_of_a_mirror_that_do_not_fit_together_are_named(tmp_path: Path) -> None:
     for number, values in enumerate((["a"], [1])):
         table = pa.table({"prompt": values})

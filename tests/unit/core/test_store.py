@@ -97,6 +97,19 @@ def test_two_processes_write_to_a_store_at_once(path: Path) -> None:
             assert {answer.text for answer in answers.values()} <= {"a", "b"}
 
 
+def test_a_store_that_is_removed_while_it_is_in_use_is_noticed(path: Path) -> None:
+    with Store(path) as store:
+        store.add_judgements({"a": VERDICT})
+        path.rename(path.with_name("aside"))
+        with pytest.raises(StoreError, match=r"removed or replaced.*put it back"):
+            store.claim(["b"])
+        change(path, "CREATE TABLE another (key)")
+        with pytest.raises(StoreError, match="removed or replaced"):
+            store.add_judgements({"b": VERDICT})
+        path.with_name("aside").replace(path)
+        store.add_judgements({"b": VERDICT})
+
+
 CLAIMER = """
 import sys
 from pathlib import Path

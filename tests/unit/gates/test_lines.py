@@ -27,6 +27,13 @@ rejection_rate
 '''
 """
 
+
+def test_a_group_s_name_makes_no_command_of_a_ci_system_of_a_test_s_id() -> None:
+    for group in ("##vso[task.complete]", "##[error]", "##teamcity[x]"):
+        gate = replace(GATE, group_kind="category", group=group)
+        assert gate.id == f"bench-rejection_rate-# {group[1:]}"
+
+
 WORST = "worst_attack_rejection_rate"
 GATE = Gate("bench", "rejection_rate", minimum=0.8)
 
