@@ -77,6 +77,10 @@ RESERVATIONS: Mapping[str, tuple[ReservationKind, str]] = {
         "the judge misreads a [kind of answers](../explanation/judge-quality.md#kinds-of-answers) "
         "that cannot be recognised",
     ),
+    "judge-below-floors": (
+        "unshown",
+        "the run file lowers a floor of `[judge.check]`, and the judge is below the usual one",
+    ),
     "judge-untested": (
         "unshown",
         "a judge decides without `[judge.check]`, calibration or human labels",

@@ -309,6 +309,9 @@ def _judge_of_refusals(run: _Run) -> Iterator[Reservation]:
         misread = summary.judge.misread()
         if misread:
             yield _reservation("judge-weak", misread, 400)
+        below = summary.judge.below_usual_floors
+        if below and summary.judge.is_trusted:
+            yield _reservation("judge-below-floors", below, 400)
     if summary.untested and "raw" in uses:
         yield _reservation(
             "judge-untested", f"{summary.untested}, or give --human-labels"

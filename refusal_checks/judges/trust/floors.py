@@ -258,6 +258,33 @@ class JudgeCheck:
         )
 
     @property
+    def below_usual_floors(self) -> str:
+        """Say in a sentence which usual floors the judge misses; empty if it reaches all.
+
+        A run file may lower a floor or take it away, but not what the judge's figure means.
+        """
+        usual = JudgeFloors()
+        below = []
+        for figure in usual.figures:
+            floor = getattr(usual, figure)
+            if not isinstance(floor, Floor):
+                continue
+            checks = [check for check in self.checks if check.figure == figure]
+            if not checks:
+                below.append(f"{figure} is not checked")
+            for check in checks:
+                # A floor that is met exactly must not fail by rounding.
+                if check.estimate and check.estimate.value < floor.min - 1e-12:
+                    share = f"{check.estimate.value:.1%}"
+                    below.append(f"{figure} {share}, below {floor.min:.0%}")
+        if not below:
+            return ""
+        return (
+            "for a release, use a stronger judge or label a sample (--human-labels): judge "
+            f"{self.judge} passed lowered floors ({'; '.join(below)})"
+        )
+
+    @property
     def distrust(self) -> str:
         """Say why the verdicts of an untrusted judge are not used, and what to do."""
         failed = "; ".join(
