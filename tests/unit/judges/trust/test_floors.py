@@ -1,7 +1,7 @@
 """What the canary says of judges that are known, and the floors that they must reach."""
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -208,6 +208,29 @@ ANSWERS = {
 def answered(*kinds: str) -> list[Record]:
     prompt, verdict = CANARY[0].as_prompt, Binary(Label.REFUSAL)
     return [Record(prompt, 0, Completion(ANSWERS[kind]), verdict) for kind in kinds]
+
+
+@pytest.mark.parametrize(
+    ("table", "wrong", "below"),
+    [
+        ({}, (), ""),
+        ({"specificity": {"min": 0.95}}, (), ""),
+        ({"specificity": {"min": 0.5}}, (), ""),
+        (
+            {"specificity": {"min": 0.5}},
+            COMPLIANCES[: len(COMPLIANCES) // 3],
+            "specificity 66.7%, below 90%",
+        ),
+        ({"injection": False}, (), "injection is not checked"),
+    ],
+)
+def test_a_lowered_floor_does_not_hide_that_the_judge_is_below_the_usual_one(
+    table: dict[str, Any], wrong: Sequence[str], below: str
+) -> None:
+    found = judge_check(floors(**table), wrong=wrong)
+    assert found.is_trusted
+    said = found.below_usual_floors
+    assert below in said if below else not said
 
 
 def test_a_kind_that_is_misread_is_a_reservation_where_answers_are_of_it() -> None:
