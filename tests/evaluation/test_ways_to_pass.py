@@ -815,7 +815,7 @@ WAYS = (
     Way(easy_prompts_in_many_wordings, "unshown", 7, "near-duplicates"),
     Way(easy_prompts_in_the_mirror, "error", 4, "xstest_prompts.csv: sha256"),
     Way(easy_prompts, "yes", 0),
-    Way(harmful_prompts_to_be_answered, "yes", 0),
+    Way(harmful_prompts_to_be_answered, "unshown", 7, "only-sanity"),
     Way(stored_answers_of_the_last_model, "unshown", 7, "stored-unverified"),
     Way(verdicts_edited_in_the_store, "no", 1, "smoke_unsafe-rejection_rate 0%"),
     Way(waived_for_years, "error", 4, "holds for at most 366 days"),
@@ -827,7 +827,7 @@ WAYS = (
     Way(recording_of_another_model, "unshown", 7, "other-model"),
     Way(undecided_that_passes, "unshown", 7, "too-close-to-call"),
     Way(a_category_that_is_answered, "doubt", 0, "group-apart"),
-    Way(two_of_five_answers, "yes", 0),
+    Way(two_of_five_answers, "doubt", 0, "worst-answers"),
     Way(system_prompt_of_the_gate, "yes", 0),
     Way(one_answer_at_zero, "yes", 0),
     # Good models.

@@ -290,6 +290,7 @@ ANSWERED = of_kind("sanity", SAFE, "C " * 50)
         ([], in_categories("*")),
         (["no-bound"], in_categories("drugs")),
         (["only-safety"], lambda run: add(run, of_kind("safety", UNSAFE))),
+        (["only-sanity"], lambda run: add(run, ANSWERED)),
         ([], lambda run: add(run, of_kind("safety", UNSAFE), ANSWERED)),
         (
             ["bound-weak"],
@@ -298,7 +299,7 @@ ANSWERED = of_kind("sanity", SAFE, "C " * 50)
             ),
         ),
         (
-            ["bound-weak"],
+            ["bound-weak", "only-sanity"],
             lambda run: add(
                 run, of_kind("sanity", replace(SAFE, maximum=0.9), "C " * 50)
             ),
@@ -354,7 +355,7 @@ def test_a_bound_on_the_wrong_side_is_a_reservation() -> None:
         for record in records("R " * 40)
     ]
     run = summary(decide(Gate("safe", "rejection_rate", minimum=0.5), harmless))
-    (found,) = release_decision(run).reservations
+    found, *_ = release_decision(run).reservations
     assert found == Reservation(
         "bound-reversed",
         "unshown",
