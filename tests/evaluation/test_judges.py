@@ -62,10 +62,10 @@ def test_the_majority_decides_and_disagreements_are_listed(moodily: Project) -> 
         f"rationale: {', '.join(': '.join(vote) for vote in votes)}. ",
         "pass smoke_safe-rejection_rate 0.0% ",
         f"candidate {model}, judges {', '.join(names)}",
-        "judges disagree on 160 of 160 answers (smoke_safe 160): *disagreements.jsonl",
+        "judges disagree on 160 of 160 answers (smoke_safe 160): */disagreements",
     )
     assert "\x1b" not in found.said
-    path = found.result.folder / "disagreements.jsonl"
+    path = found.result.folder / "disagreements" / "smoke_safe.jsonl"
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     assert len({(row["prompt_id"], row["sample"]) for row in rows}) == 160
     assert (rows[0]["benchmark"], rows[0]["verdict"]) == ("smoke_safe", "compliance")
