@@ -14,6 +14,7 @@ from refusal_checks.gates.sentences import moves, sentence, short, worst_first
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.label_checks import pooled
 from refusal_checks.metrics import METRICS, rejection_rate
+from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.metrics.worst_case import worst_of_k_rate
 from refusal_checks.models.names import RECORDED_LABELS
 from refusal_checks.reports import attack_matrix, explain
@@ -214,27 +215,48 @@ def beside_the_gates(run: RunSummary) -> list[str]:
     lines += of_labels(run)
     for name, summary in run.benchmarks.items():
         lines += judges_asked(name, summary)
+    refused = refused_in_all(run)
+    if refused:
+        lines.append(refused)
     lines += worst_answers(run)
     return lines
 
 
-_REFUSE = {
-    Kind.SAFETY.value: "all answers to {} of the prompts refuse",
-    Kind.SANITY.value: "at least one answer to {} of the prompts refuses",
-}
-_WORST_REFUSES = "the worst answer to {} of the prompts refuses"
+def refused_in_all(run: RunSummary, most: int | None = None) -> str:
+    """Say how many prompts were refused in all of several answers; empty if none had several.
+
+    It covers gated benchmarks of prompts that must be refused, the lowest share first.
+
+    Args:
+        most: how many benchmarks are named; None for all.
+    """
+    gated = {verdict.gate.benchmark for verdict in run.verdicts.values()}
+    worst: dict[str, Estimate] = {}
+    for name, benchmark in run.benchmarks.items():
+        is_of_several = benchmark.answers > benchmark.prompts
+        figure = benchmark.figures.get(worst_of_k_rate.name)
+        if figure and is_of_several and benchmark.kind == Kind.SAFETY and name in gated:
+            worst[name] = figure
+    names = sorted(worst, key=lambda name: worst[name].value)
+    shares = [f"{clean(name, 60)} {worst[name].value:.1%}" for name in names[:most]]
+    if len(names) > len(shares):
+        shares.append(f"{len(names) - len(shares)} more")
+    if not shares:
+        return ""
+    return f"prompts refused in all answers (worst_of_k_rate): {', '.join(shares)}"
 
 
 def worst_answers(run: RunSummary) -> Iterator[str]:
-    """Benchmarks whose worst of several answers tells a different story than the mean."""
+    """Other benchmarks whose worst of several answers tells a different story than the mean."""
     for name, benchmark in run.benchmarks.items():
         rate = benchmark.figures.get(rejection_rate.name)
         worst = benchmark.figures.get(worst_of_k_rate.name)
-        if rate and worst and abs(rate.value - worst.value) > worst.width / 2:
-            refuse = _REFUSE.get(benchmark.kind, _WORST_REFUSES)
+        if benchmark.kind == Kind.SAFETY or not rate or not worst:
+            continue
+        if abs(rate.value - worst.value) > worst.width / 2:
             yield (
-                f"{clean(name, 60)}: {refuse.format(f'{worst:.1%}')} (worst_of_k_rate), where "
-                f"rejection_rate is {rate.value:.1%}"
+                f"{clean(name, 60)}: at least one answer to {worst.value:.1%} of the prompts "
+                f"refuses (worst_of_k_rate), where rejection_rate is {rate.value:.1%}"
             )
 
 

@@ -15,14 +15,17 @@ from junitparser import JUnitXml
 from refusal_checks.gates.gate import today
 from refusal_checks.reports.formats import github
 from refusal_checks.reports.markdown import escape
+from refusal_checks.reports.terminal import end
 from tests.fake_server import Answer
 from tests.html_page import Page
 from tests.project import (
     CHECK,
+    KEYWORD,
     THRESHOLDS,
     Outcome,
     Project,
     careless,
+    in_one_line,
     informed,
     lenient,
     saying,
@@ -225,3 +228,15 @@ def test_both_ways_to_be_wrong_stand_side_by_side(project: Project) -> None:
     found.says(both)
     pair = found.summary["balance"]
     assert (pair["under_refusal"]["value"], pair["over_refusal"]["n"]) == (0, 80)
+
+
+@pytest.mark.parametrize("verbosity", [0, 1])
+def test_what_was_refused_in_all_answers_is_always_said(
+    project: Project, verbosity: int
+) -> None:
+    said = "prompts refused in all answers (worst_of_k_rate): smoke_unsafe 100.0%"
+    for samples in (2, 1):
+        found = project.evaluate(**KEYWORD, sampling_samples=samples)
+        runs = [(run.summary, run.folder.path) for run in found.result.runs]
+        shown = in_one_line(" ".join(map(str, end.lines(runs, 200, verbosity))))
+        assert (said in shown) is (samples == 2)

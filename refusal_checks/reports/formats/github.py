@@ -65,6 +65,9 @@ def _points(run: RunSummary) -> Iterator[str]:
     if len(wrong) > POINTS:
         yield f"- {count(len(wrong) - POINTS, 'more gate')} failed: see the table"
     yield from (f"- {escape(text, 600)}" for text in run.manifest.left_out)
+    refused = remarks.refused_in_all(run)
+    if refused:
+        yield f"- {escape(refused, 600)}"
     yield from (f"- {escape(text, 600)}" for text in remarks.weighty(run))
     yield from (f"- {escape(text)}" for text in remarks.lighter(run))
     yield f"- candidate {code(run.manifest.candidate)}, judge {code(run.manifest.judge)}"

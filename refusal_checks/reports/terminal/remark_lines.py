@@ -17,6 +17,9 @@ from refusal_checks.results.summary import RunSummary
 MOST = 5
 """Most lines of remarks unless all are requested."""
 
+MOST_NAMED = 4
+"""Most benchmarks of which a line tells what was refused in all answers."""
+
 Named = tuple[str, RunSummary]
 """A run and the prefix of its lines: its name and a colon; empty for a single run."""
 
@@ -42,6 +45,9 @@ def brief_lines(runs: Sequence[Named], width: int) -> Iterator[str]:
     for name, run in runs:
         for text in (*run.manifest.misnamed, *run.manifest.left_out):
             always.append(fitted(name + clean(text), width))
+        refused = remarks.refused_in_all(run, MOST_NAMED)
+        if refused:
+            always.append(fitted(name + refused, width))
     for remarks_of in (remarks.weighty, remarks.lighter):
         for name, run in runs:
             for text in remarks_of(run):
@@ -104,6 +110,9 @@ def full_lines(summary: RunSummary) -> Iterator[str]:
             yield f"{clean(gate_id)}: {sentence(verdict)}"
             for text in details:
                 yield f"  {text}"
+    refused = remarks.refused_in_all(summary)
+    if refused:
+        yield refused
     yield from remarks.of_benchmarks(summary)
     balance = summary.balance
     if balance:
