@@ -88,7 +88,7 @@ def test_the_first_of_several_judges_gives_reasons_also_where_none_prevails(
         **OFFENDERS,
     )
     assert asked(briefly) == Counter(candidate=80, alone=160, whole=80)
-    path = found.result.folder / "disagreements" / "smoke_safe.jsonl"
+    path = found.result.folder / "disagreements" / "smoke_unsafe.jsonl"
     votes = [json.loads(line)["votes"] for line in path.read_text().splitlines()]
     assert len(votes) == 80
     assert all("says <b>so" in first["rationale"] for first, _ in votes)
