@@ -232,6 +232,8 @@ def _sets_of_bounds(run: _Run) -> Iterator[Reservation]:
             f"add min or max to {in_a_row(alone)}: with a margin alone, two bad models pass one "
             "another",
         )
+    if run.summary.errors:
+        return  # gates that could not be evaluated may be those
     kinds = {verdict.kind for verdict in run.own}
     if Kind.SAFETY in kinds and not kinds & {Kind.SANITY, Kind.RECOGNITION}:
         yield _reservation(
@@ -517,6 +519,8 @@ def _peculiar_answers(name: str, figures: BenchmarkSummary) -> Iterator[Reservat
 
 def _benchmarks_without_bounds(run: _Run) -> Iterator[Reservation]:
     """Benchmarks on which a model passes whatever it does, or does the worst that it can."""
+    if run.summary.errors:
+        return  # gates that could not be evaluated may be on these
     gated = {verdict.gate.benchmark for verdict in run.own}
     ungated = {verdict.gate.benchmark for verdict in run.verdicts} - gated
     if ungated:
