@@ -1,5 +1,6 @@
 """``refusal-checks baseline``: accept a run for later runs to compare with."""
 
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -18,7 +19,9 @@ from refusal_checks.cli._common import (
 from refusal_checks.core.errors import BaselineError
 from refusal_checks.core.files import write_text
 from refusal_checks.core.text import clean, count
-from refusal_checks.gates import score_files
+from refusal_checks.gates import score_files, unchanged
+from refusal_checks.gates.comparison import Earlier
+from refusal_checks.gates.score_files import Scores
 from refusal_checks.results import run_folder
 from refusal_checks.results.run_folder import RunView
 
@@ -74,10 +77,37 @@ def accept(
     verdicts = past.summary.verdicts.items()
     failed = [gate for gate, verdict in verdicts if verdict.fails]
     waived = [gate for gate, verdict in verdicts if verdict.waived]
+    for line in _margins_that_fail(past, accepted, anchor=anchor):
+        echo(f"note: {clean(line, 500)}")
     for how, gates in (("failed", failed), ("failed under a waiver", waived)):
         if gates:
             names = clean(", ".join(gates), 2000)
             echo(f"note: {count(len(gates), 'gate')} {how} in that run: {names}")
+
+
+def _margins_that_fail(
+    past: RunView, accepted: Mapping[str, Scores], *, anchor: bool
+) -> Iterator[str]:
+    """Say which of the run's margins an unchanged model would fail too often."""
+    gates = [
+        verdict.gate
+        for verdict in past.summary.verdicts.values()
+        if verdict.gate.has_margins
+    ]
+    names = {gate.benchmark for gate in gates}
+    prompts = {
+        name: list(
+            {each.prompt.id: each.prompt for each in past.folder.records(name)}.values()
+        )
+        for name in names
+    }
+    earlier = {}
+    for name in names & accepted.keys():
+        run = Earlier(accepted[name])
+        earlier[name] = replace(run, anchor=run) if anchor else run
+    level = past.summary.manifest.confidence
+    found = unchanged.forecasts(gates, prompts, earlier, level)
+    yield from unchanged.lines(found)
 
 
 def _require_whole(run: RunView, partial: bool) -> None:

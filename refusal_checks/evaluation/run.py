@@ -21,7 +21,7 @@ from refusal_checks.evaluation.phases import Pipeline
 from refusal_checks.evaluation.planning import Pending
 from refusal_checks.evaluation.prepare import PreparedRun
 from refusal_checks.evaluation.provenance import with_effort
-from refusal_checks.gates import power
+from refusal_checks.gates import power, unchanged
 from refusal_checks.gates.gate import Gate
 from refusal_checks.models.names import Model
 from refusal_checks.results.events import (
@@ -158,7 +158,8 @@ class Run:
             f"answers to generate, {todo.verdicts} verdicts to ask for at most; "
             f"run folder {self.folder.path}"
         )
-        for line in [*self._power(), *self._near_duplicates()]:
+        said = [*self._power(), *self._margins(), *self._near_duplicates()]
+        for line in said:
             self._say(line)
         self._compare_with_earlier(todo)
         models = self._needed([todo, *run.pending_checks()])
@@ -197,6 +198,14 @@ class Run:
                     }
                     sizes[part] = len(prompts)
         return list(power.head(sizes, self._run.rules.level))
+
+    def _margins(self) -> Iterator[str]:
+        """Say which margins an unchanged model would fail too often."""
+        run = self._run
+        prompts = {name: about.prompts for name, about in run.benchmarks.items()}
+        level = run.rules.level
+        found = unchanged.forecasts(run.gates, prompts, run.earlier, level)
+        yield from unchanged.lines(found)
 
     def _near_duplicates(self) -> Iterator[str]:
         """Say which benchmarks have too many prompts that nearly repeat another."""
