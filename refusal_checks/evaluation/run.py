@@ -153,11 +153,13 @@ class Run:
                 f"the store {store.path}: {store.changed} of its rows are not as they were written "
                 "and were asked for again: damaged, or edited by hand"
             )
-        self._say(
-            f"{sum(map(len, plan.values()))} prompts of {', '.join(plan)}: {todo.answers} "
-            f"answers to generate, {todo.verdicts} verdicts to ask for at most; "
-            f"run folder {self.folder.path}"
-        )
+        work = "no gate is selected: only the judge is checked"
+        if plan:
+            work = (
+                f"{sum(map(len, plan.values()))} prompts of {', '.join(plan)}: {todo.answers} "
+                f"answers to generate, {todo.verdicts} verdicts to ask for at most"
+            )
+        self._say(f"{work}; run folder {self.folder.path}")
         said = [*self._power(), *self._margins(), *self._near_duplicates()]
         for line in said:
             self._say(line)

@@ -88,7 +88,7 @@ def contributed(project: Project) -> Project:
 
 def test_each_recipe_takes_one_file_of_this_package(contributed: Project) -> None:
     # A process of its own: the one that others are forked from has this package loaded.
-    code = "import pytest, sys; sys.exit(pytest.main(sys.argv[1:]))"
+    code = f"import pytest, sys; assert pytest.main(sys.argv[1:]) == {UNSHOWN}"
     _python(code, *_options_of_the_office(contributed))
     lines = _lines_of_the_office(contributed)
     said = _command(
