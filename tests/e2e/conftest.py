@@ -129,6 +129,8 @@ def persona_command(
     return gate_command(
         *(() if "--candidate" in args else own),
         *("--judge", model, "--set", "judge.template_variables.persona=judge"),
+        # A toy that rambles would fill the context.
+        *("--set", "judge.max_tokens=128"),
         *(
             "--judge-prompt",
             str(PROMPTS),
