@@ -8,6 +8,7 @@ moments at most. Several processes may use one file.
 import hashlib
 import json
 import os
+import platform
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -240,6 +241,26 @@ class Store:
             self._db.executemany("REPLACE INTO claims VALUES (?, ?, ?)", claims)
         self._claimed |= mine
         return others, stored
+
+    def holders(self, keys: Iterable[str]) -> list[str]:
+        """Say which processes hold these keys, and since when."""
+        since: dict[str, float] = {}
+        with self._db.faults():
+            for chunk in _chunks(keys):
+                query = (
+                    f"SELECT owner, min(time) FROM claims WHERE key IN ({_marks(chunk)}) "
+                    "AND owner != ? GROUP BY owner"
+                )
+                for owner, begun in self._db.execute(query, [*chunk, self._owner]):
+                    since[owner] = min(begun, since.get(owner, begun))
+        holders = []
+        for owner, begun in sorted(since.items()):
+            moment = time.localtime(time.time() - time.monotonic() + begun)
+            holders.append(
+                f"process {owner.partition('/')[0]} on {platform.node()}, since "
+                f"{time.strftime('%H:%M:%S', moment)}"
+            )
+        return holders
 
     def release(self, keys: Iterable[str]) -> None:
         """Give up the claims on these keys; no effect on keys that are stored."""

@@ -92,6 +92,14 @@ LOOK = 0.5
 """Seconds between two checks whether another run has finished its requests."""
 
 
+Waits = Callable[[Sequence[str], float], None]
+"""Called before each such check with the keys and the seconds waited so far, at first 0."""
+
+
+def _ignore(keys: Sequence[str], seconds: float) -> None:
+    """Stand for a caller that need not know who waits."""
+
+
 class WriteBatcher:
     """Collects what is stored or claimed during one turn of the event loop into one transaction.
 
@@ -99,8 +107,9 @@ class WriteBatcher:
     so nothing that was counted is lost.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, waits: Waits = _ignore) -> None:
         self._store = store
+        self._waits = waits
         self._completions: dict[str, Completion] = {}
         self._judgements: dict[str, Valid] = {}
         self._waiting: list[tuple[Sequence[str], asyncio.Future[set[str] | None]]] = []
@@ -125,10 +134,13 @@ class WriteBatcher:
         try:
             if left:
                 stored_keys = await self._turn(left)
+                waited = 0.0
                 while stored_keys is None:
                     # Release ours while another run holds some, or both could wait forever.
                     self._store.release(left)
+                    self._waits(left, waited)
                     await asyncio.sleep(LOOK)
+                    waited += LOOK
                     stored_keys = await self._turn(left)
                 if stored_keys:
                     stored = read()

@@ -108,7 +108,9 @@ class Run:
         self.summary = prepared.summary
         self.folder = RunFolder(prepared.folder)
         self._journal = Journal(self.folder)
-        self.progress = Progress(tokens=self._generated, judged_so_far=self._judged)
+        self.progress = Progress(
+            tokens=self._generated, judged_so_far=self._judged, say=self._say
+        )
         self._servers = prepared.servers
         self._cancelled = self._finished = False
         self._loop: asyncio.AbstractEventLoop | None = None

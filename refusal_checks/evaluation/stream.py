@@ -6,13 +6,15 @@ soon as it exists; nothing waits for a batch or a benchmark to end.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from refusal_checks.core.errors import EndpointError
 from refusal_checks.core.on_disk import Texts
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record
+from refusal_checks.core.store import LEASE
 from refusal_checks.core.verdicts import Invalid, Judgement, Reason
 from refusal_checks.evaluation.aio import SingleFlight, WriteBatcher, gather_or_cancel
 from refusal_checks.evaluation.answering import Answerer
@@ -28,6 +30,13 @@ Finished = Callable[[str, Sequence[Record]], None]
 Enough = Callable[[str, Sequence[Record]], bool]
 """Called with a benchmark's name and the records of each prompt, in the plan's order; returns True
 if the benchmark needs no further prompt."""
+
+
+PATIENCE = 10.0
+"""Seconds that a prompt waits for another run before the user hears of it."""
+
+REMINDER = 60.0
+"""Seconds until the user hears of it again."""
 
 
 class Evaluation:
@@ -57,10 +66,13 @@ class Evaluation:
         self._finished = finished
         self._progress = progress or Progress()
         self._progress.plan({name: len(prompts) for name, prompts in task.plan.items()})
-        writer = WriteBatcher(task.store)
+        writer = WriteBatcher(task.store, self._waits)
         self._answerer = Answerer(task.candidate, task.store, writer, answered)
         self._voters = Voters(task, writer)
         self._texts = Texts()
+        self._waiting = asyncio.Semaphore(0)
+        # By holder of keys that this run waits for: the seconds after which it is named again.
+        self._said: dict[str, float] = {}
 
         self._benchmarks = {
             name: _Benchmark(name, prompts, enough)
@@ -81,7 +93,7 @@ class Evaluation:
 
         An exception that concerns more than one answer, such as UnreadableError, ends it.
         """
-        works = [self._work() for _ in range(self._in_flight)]
+        works = self._with_stand_ins(self._work)
         works += [self._catch_up() for _ in range(self._in_flight)]
         await gather_or_cancel(*works)
 
@@ -93,7 +105,44 @@ class Evaluation:
                 await self._answerer.answers(prompt, with_logprobs=True)
                 self._progress.answered(name)
 
-        await gather_or_cancel(*(work() for _ in range(self._in_flight)))
+        await gather_or_cancel(*self._with_stand_ins(work))
+
+    def _with_stand_ins(
+        self, work: Callable[[], Coroutine[Any, Any, None]]
+    ) -> list[Coroutine[Any, Any, None]]:
+        """So many works as prompts may be in flight, and as many that stand in for them.
+
+        A stand-in takes over the queue while a work waits for another run, which may be stuck. Once
+        both go on, more prompts are in flight for a moment.
+        """
+
+        async def first() -> None:
+            await work()
+            # The queue is empty, so the others may go.
+            for _ in range(self._in_flight):
+                self._waiting.release()
+
+        async def stand_in() -> None:
+            await self._waiting.acquire()
+            await work()
+
+        works = [first() for _ in range(self._in_flight)]
+        return [*works, *(stand_in() for _ in range(self._in_flight))]
+
+    def _waits(self, keys: Sequence[str], seconds: float) -> None:
+        """Let a stand-in go on while another run asks for these keys, and say who it is."""
+        if not seconds:
+            self._waiting.release()
+        if seconds < PATIENCE:
+            return
+        for holder in self._task.store.holders(keys):
+            if seconds >= self._said.get(holder, 0.0):
+                self._said[holder] = seconds + REMINDER
+                self._progress.say(
+                    f"waiting for {holder}: it asks for answers or verdicts that this run needs, "
+                    f"too. If it is stuck, end it: this run goes on with the rest, then waits, and "
+                    f"asks itself {LEASE:g} s after that process began to ask"
+                )
 
     async def _work(self) -> None:
         for name, prompt in self._queue:

@@ -1,13 +1,17 @@
 """The stream from prompts to records: what is asked for, kept, and told apart."""
 
 import asyncio
+import os
+import platform
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
+from refusal_checks.core import store as stores
 from refusal_checks.core.errors import EndpointError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record, Vote
@@ -22,6 +26,7 @@ from refusal_checks.core.verdicts import (
     Reason,
 )
 from refusal_checks.engines.kinds import vllm
+from refusal_checks.evaluation import aio, stream
 from refusal_checks.evaluation.planning import (
     LEAST,
     Pending,
@@ -31,6 +36,7 @@ from refusal_checks.evaluation.planning import (
 from refusal_checks.evaluation.voting import FIRST, UnreadableError
 from refusal_checks.models.candidates import Answer
 from refusal_checks.models.names import Attached, Rule, Served
+from refusal_checks.results.events import Progress
 from tests.unit.evaluation.scripted import (
     BROKEN,
     COMPLIES,
@@ -88,6 +94,31 @@ def test_what_a_run_counts_on_is_noted_before_it_is_looked_up(
         held = store.contents()
     assert (found.answers, held.completions) == (0, 12)
     assert found.verdicts + held.judgements == 12
+
+
+def test_what_a_stuck_run_holds_keeps_nothing_else_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(aio, "LOOK", 0.01)
+    monkeypatch.setattr(stream, "PATIENCE", 0.01)
+    monkeypatch.setattr(stream, "REMINDER", 0.0)
+    monkeypatch.setattr(stores, "LEASE", 20.0)
+    speaker, said = Speaker(), list[str]()
+    with Store(tmp_path / "store.sqlite") as other:
+        another = psutil.Process(os.getppid())
+        other._owner = f"{another.pid}/{another.create_time()}"
+        held = {f"p{number}-{sample}" for number in range(3) for sample in range(2)}
+        other.claim(held)
+
+        def say(text: str) -> None:
+            said.append(text)
+            if len(speaker.asked) == 6:
+                other.release(held)
+
+        evaluate(speaker, Reader(), tmp_path, in_flight=3, progress=Progress(say=say))
+        assert not other._claimed, "it went on only because the claims ended"
+    assert len(speaker.asked) == 12
+    assert f"waiting for process {os.getppid()} on {platform.node()}, since " in said[0]
 
 
 def test_more_samples_ask_for_the_new_ones_alone(tmp_path: Path) -> None:
