@@ -8,10 +8,12 @@ import math
 import ssl
 import zlib
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol, Self
 from urllib.parse import urljoin, urlsplit
+from weakref import WeakKeyDictionary
 
 from aiolimiter import AsyncLimiter
 from pydantic_core import PydanticSerializationError, from_json, to_json
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 
 
 LIMIT = 16 * 2**20  # most bytes of a reply unless told otherwise
+SMALL = 2**20  # bytes that any reply may take; of larger ones, few are read at a time
+LARGE_AT_ONCE = 4
 TOKEN = 1024  # bytes of a reply that one token may take, with its log-probability
 _NOT_TLS = (
     "WRONG_VERSION_NUMBER",
@@ -41,6 +45,11 @@ _NOT_TLS = (
 )
 """OpenSSL's names, by version, for an answer that is not TLS."""
 _HOPS = 5  # most redirects that are followed
+
+_large: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = (
+    WeakKeyDictionary()
+)
+"""Room for large replies of all servers together, by event loop."""
 
 
 class Transport(Protocol):
@@ -132,14 +141,23 @@ class HttpTransport:
         url = first_url
         try:
             for _ in range(_HOPS):
-                async with self._session.request(
-                    method, url, data=data, headers=self._headers, allow_redirects=False
-                ) as reply:
+                async with (
+                    AsyncExitStack() as held,
+                    self._session.request(
+                        method,
+                        url,
+                        data=data,
+                        headers=self._headers,
+                        allow_redirects=False,
+                    ) as reply,
+                ):
                     where = reply.headers.get("Location", "")
                     if reply.status in (301, 302, 303, 307, 308) and where:
                         url = _followed(url, where, method, reply.status)
                         continue
-                    text = (await _body(reply, most)).decode("utf-8", errors="replace")
+                    body = await _body(reply, most, held)
+                    text = body.decode("utf-8", errors="replace")
+                    del body  # the text takes as much again
                     # Messages name the server, or where it redirected to.
                     answered_by = self.url if url == first_url else url
                     return self._read(reply, text, answered_by)
@@ -251,9 +269,20 @@ def _followed(url: str, where: str, method: str, status: int) -> str:
     )
 
 
-async def _body(response: aiohttp.ClientResponse, most: int) -> bytes:
-    """Read the body, and decompress no more than its limit."""
+async def _body(
+    response: aiohttp.ClientResponse, most: int, held: AsyncExitStack
+) -> bytearray:
+    """Read the body, and decompress no more than its limit.
+
+    A large one waits for room, which it takes until ``held`` is closed. Servers that send as much
+    as they may on each connection would otherwise fill the memory.
+    """
     import aiohttp
+
+    room = _large.setdefault(
+        asyncio.get_running_loop(), asyncio.Semaphore(LARGE_AT_ONCE)
+    )
+    has_room = False
 
     encoding = response.headers.get("Content-Encoding", "").strip().lower()
     encoding = encoding or "identity"
@@ -266,15 +295,25 @@ async def _body(response: aiohttp.ClientResponse, most: int) -> bytes:
         unpack = zlib.decompressobj(zlib.MAX_WBITS | 32)
     body = bytearray()
     while chunk := await response.content.readany():
-        try:
+        while chunk:
+            piece, rest = chunk, b""
             if unpack:
-                chunk = unpack.decompress(chunk, most + 1 - len(body))
-            body += chunk
-        except zlib.error as fault:
-            raise aiohttp.ClientPayloadError(f"not {encoding}: {fault}") from None
-        if len(body) > most:
-            raise EndpointError(
-                f"{response.url}: the reply has more than {most / 2**20:g} MiB; raise "
-                "limits.max_reply_mib if it should"
-            )
-    return bytes(body)
+                try:
+                    piece = unpack.decompress(chunk, SMALL)
+                except zlib.error as fault:
+                    why = f"not {encoding}: {fault}"
+                    raise aiohttp.ClientPayloadError(why) from None
+                rest = unpack.unconsumed_tail
+            body += piece
+            chunk = rest
+            if len(body) > most:
+                raise EndpointError(
+                    f"{response.url}: the reply has more than {most / 2**20:g} MiB; raise "
+                    "limits.max_reply_mib if it should"
+                )
+            if len(body) > SMALL and not has_room:
+                await held.enter_async_context(room)
+                has_room = True
+    if unpack:
+        body += unpack.flush()  # what it kept back because of the limit on a piece
+    return body

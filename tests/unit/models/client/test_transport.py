@@ -8,6 +8,7 @@ import ssl
 import time
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -21,8 +22,10 @@ from refusal_checks.core.settings import RequestPace
 from refusal_checks.models.client.client import CHAT
 from refusal_checks.models.client.server_errors import TransientError
 from refusal_checks.models.client.transport import (
+    LARGE_AT_ONCE,
     Access,
     HttpTransport,
+    _body,
     decoded,
     encoded,
 )
@@ -225,6 +228,42 @@ def test_replies_may_be_compressed_and_a_huge_one_is_refused(
         ) as caught:
             post(server.url, max_reply=2**20)
     assert not isinstance(caught.value, TransientError)
+
+
+class Pieces:
+    """A reply that comes in pieces of a mebibyte."""
+
+    url, headers = "http://server", {}
+
+    def __init__(self, pieces: int) -> None:
+        self.left = pieces
+        self.content = self
+
+    async def readany(self) -> bytes:
+        await asyncio.sleep(0)
+        self.left -= 1
+        return b"x" * 2**20 if self.left >= 0 else b""
+
+
+def test_few_large_replies_are_in_memory_at_a_time() -> None:
+    async def read() -> list[int]:
+        replies = [Pieces(3) for _ in range(LARGE_AT_ONCE + 1)]
+        stacks = [AsyncExitStack() for _ in replies]
+        tasks = [
+            asyncio.create_task(_body(reply, 2**30, stack))  # type: ignore[arg-type]
+            for reply, stack in zip(replies, stacks, strict=True)
+        ]
+        await asyncio.wait(tasks[:-1])
+        small = Pieces(1)
+        await _body(small, 2**30, AsyncExitStack())  # type: ignore[arg-type]
+        assert not tasks[-1].done(), "only a small one has room beside them"
+        await stacks[0].aclose()
+        for stack in stacks[1:]:
+            await tasks[-1]
+            await stack.aclose()
+        return [len(task.result()) for task in tasks]
+
+    assert asyncio.run(read()) == [3 * 2**20] * (LARGE_AT_ONCE + 1)
 
 
 @pytest.mark.parametrize("body", [b"\x1f\x8bnot gzip", b"[" * 200_000, b"9" * 5000])
