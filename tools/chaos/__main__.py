@@ -3,8 +3,9 @@
 After each fault it runs the same command again. It counts answers and verdicts that a server gave
 and the store lost (except what was in flight), those that were requested again although they were
 stored or in flight (except those by which a run recognises a server), processes that still live ten
-seconds after the disturbed run, and runs whose figures differ from those of an undisturbed run. All
-counts must be 0; if not, the exit code is 1 and the folders stay.
+seconds after the disturbed run, runs whose figures differ from those of an undisturbed run, and
+runs whose exit code is not that of their answer. All counts must be 0; if not, the exit code is 1
+and the folders stay.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from tools.chaos.project import (
 )
 
 ROLES = ("candidate", "judge")
-BAD = ("lost", "repeated", "orphans", "other figures", "hung")
+BAD = ("lost", "repeated", "orphans", "other figures", "other answers", "hung")
 COLUMNS = ("fault", "runs", "signals", *BAD)
 
 
@@ -59,9 +60,7 @@ class Harness:
         """Run once without and with an engine, undisturbed."""
         for engine in (False, True):
             project = Project(self.folder / f"undisturbed-{engine:d}", self.port)
-            assert self._run(project, engine), (
-                project.folder / "output.txt"
-            ).read_text()
+            assert self._run(project, engine), project.said
             assert project.stored() == dict.fromkeys(ROLES, ANSWERS), project.folder
             self.right[engine] = project.figures()
 
@@ -76,6 +75,7 @@ class Harness:
             wait_until(lambda: not project.processes(), 10)
             counts["orphans"] = len(project.processes())
             counts += self._resumed(project, engine)
+            counts["other answers"] = project.contradictions
         bad = {column: counts[column] for column in BAD if counts[column]}
         outcome = f"{bad}: {project.folder}" if bad else "nothing lost"
         print(f"{name}, seed {seed}: {outcome}", flush=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import resource
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -271,14 +272,79 @@ def damaged_file(project: Project, chance: random.Random) -> Disturbed:
                 file.seek(chance.randrange(max(1, size)))
                 file.write(chance.randbytes(chance.randrange(1, 200)))
     again = _undisturbed(project)
-    if (
-        "or name another one with --store"
-        in (project.folder / "output.txt").read_text()
-    ):
+    if "or name another one with --store" in project.said:
         for path in project.store.parent.glob("store.sqlite*"):
             path.unlink()
     project.forget()
     return Disturbed(killed.signals, killed.in_time and again.in_time)
+
+
+def handing_out(project: Project, chance: random.Random) -> Disturbed:
+    """One or both xdist workers are killed as the tests are handed out."""
+    killed, moment = chance.randrange(1, 3), chance.randrange(1, 3)
+    conftest = project.folder / "conftest.py"
+    plain = conftest.read_text()
+    conftest.write_text(plain + LOST.format(killed=killed, moment=moment))
+    with project.serving(0):
+        in_time = ended(project.start(project.attached, "-n2"))
+    conftest.write_text(plain)
+    return Disturbed(min(killed, moment), in_time)
+
+
+LOST = """
+import os, signal
+
+collected = []
+
+def pytest_xdist_node_collection_finished(node):
+    collected.append(node)
+    if len(collected) == {moment}:
+        for worker in collected[:{killed}]:
+            os.kill(worker.gateway._rinfo().pid, signal.SIGKILL)
+            worker.channel._receiveclosed.wait(30)
+"""
+"""Code for a controller: kill workers at a moment of the collection."""
+
+
+def damaged_records(project: Project, chance: random.Random) -> Disturbed:
+    """A run ends, and bytes of its records are overwritten."""
+    run = _undisturbed(project)
+    for path in project.folder.glob(".refusal-checks/runs/*/records/*"):
+        with path.open("r+b") as file:
+            size = file.seek(0, os.SEEK_END)
+            for _ in range(chance.randrange(1, 20)):
+                file.seek(chance.randrange(max(1, size)))
+                file.write(chance.randbytes(chance.randrange(1, 200)))
+    return run
+
+
+def deleted_store(project: Project, chance: random.Random) -> Disturbed:
+    """Somebody deletes the store in the middle of a run."""
+
+    def delete() -> None:
+        for path in project.store.parent.glob("store.sqlite*"):
+            path.unlink(missing_ok=True)
+
+    run = _deleting(project, chance, delete)
+    project.forget()
+    return run
+
+
+def deleted_runs(project: Project, chance: random.Random) -> Disturbed:
+    """Somebody deletes the folder of runs in the middle of a run."""
+    runs = project.store.parent / "runs"
+    return _deleting(project, chance, lambda: shutil.rmtree(runs, ignore_errors=True))
+
+
+def _deleting(
+    project: Project, chance: random.Random, delete: Callable[[], None]
+) -> Disturbed:
+    moment = chance.randrange(1, ANSWERS + PROMPTS)
+    with project.serving(DELAY):
+        run = project.start(project.attached)
+        pause_until(lambda: len(project.given) >= moment, run)
+        delete()
+        return Disturbed(0, ended(run))
 
 
 def _undisturbed(
@@ -332,6 +398,7 @@ KILLS: dict[str, tuple[Disturb, bool]] = {
     "the engine core": (killing(cores, WORKERS, engine=True), True),
     "an attached server, at its n-th answer": (dying_candidate, False),
     "one of two runs on one store": (two_runs, False),
+    "xdist workers as tests are handed out": (handing_out, False),
 }
 """Faults that are a signal, and whether their run starts an engine."""
 
@@ -343,4 +410,7 @@ OTHERS: dict[str, tuple[Disturb, bool]] = {
     "a clock that jumps": (jumping_clock, False),
     "rows of the store are changed": (changed_rows, False),
     "bytes of the store are overwritten": (damaged_file, False),
+    "the store is deleted": (deleted_store, False),
+    "bytes of the records are overwritten": (damaged_records, False),
+    "the folder of runs is deleted": (deleted_runs, False),
 }

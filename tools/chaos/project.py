@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import sqlite3
 import subprocess
@@ -16,6 +17,7 @@ from pathlib import Path
 import psutil
 
 from refusal_checks.core.store import _digest
+from refusal_checks.results.release import EXIT_CODES, HEADLINES
 from tests import toy_model
 from tests.forked import Forked
 from tests.processes import lives, wait_until
@@ -62,6 +64,7 @@ class Project:
         self.folder = folder
         self.port = port
         self.store = folder / ".refusal-checks" / "store.sqlite"
+        self._runs: list[Forked] = []
         (folder / "thresholds").mkdir(parents=True)
         (folder / "thresholds" / "default.toml").write_text(THRESHOLDS)
         rows = (
@@ -105,10 +108,22 @@ class Project:
         path = os.pathsep.join([str(self.folder), str(ROOT)])
         toy = {toy_model.VARIABLE: str(toy_model.FOLDER)}
         settings = {"PYTHONPATH": path, "VLLM_CHAOS_DELAY": str(delay), **toy}
-        output = self.folder / "output.txt"
-        return Forked(
+        output = self.folder / f"output-{len(self._runs)}.txt"
+        run = Forked(
             words, self.folder, (output, output), {**kept, **settings}, prepare
         )
+        self._runs.append(run)
+        return run
+
+    @property
+    def said(self) -> str:
+        """All that its runs printed."""
+        return "".join(run.said for run in self._runs)
+
+    @property
+    def contradictions(self) -> int:
+        """Runs that ended by themselves with another exit code than their answer's, or a fault."""
+        return sum(_contradicts(run.said, run.wait(0)) for run in self._runs)
 
     @contextmanager
     def serving(self, delay: float) -> Iterator[subprocess.Popen[bytes]]:
@@ -196,6 +211,20 @@ def pause_until(condition: Callable[[], bool], run: Forked) -> bool:
             return True
         time.sleep(0.005)
     return condition()
+
+
+def _contradicts(said: str, code: int) -> bool:
+    if "INTERNALERROR" in said:
+        return True
+    answer = re.search(r"^May it ship\? (.*?):", said, re.MULTILINE)
+    if code < 0 or not answer:  # killed, or it ended before there was an answer
+        return code == 0
+    by_headline = {text.upper(): name for name, text in HEADLINES.items()}
+    name = by_headline.get(answer[1].upper())
+    assert name, answer[1]
+    if name == "open":  # what kept it open may have a code of its own
+        return code in (0, EXIT_CODES["unshown"])
+    return code != EXIT_CODES.get(name, 0)
 
 
 def _written(path: Path) -> float:
