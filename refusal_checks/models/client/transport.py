@@ -155,9 +155,9 @@ class HttpTransport:
                     if reply.status in (301, 302, 303, 307, 308) and where:
                         url = _followed(url, where, method, reply.status)
                         continue
-                    body = await _body(reply, most, held)
-                    text = body.decode("utf-8", errors="replace")
-                    del body  # the text takes as much again
+                    content = await _body(reply, most, held)
+                    text = content.decode("utf-8", errors="replace")
+                    del content  # the text takes as much again
                     # Messages name the server, or where it redirected to.
                     answered_by = self.url if url == first_url else url
                     return self._read(reply, text, answered_by)

@@ -233,9 +233,10 @@ def test_replies_may_be_compressed_and_a_huge_one_is_refused(
 class Pieces:
     """A reply that comes in pieces of a mebibyte."""
 
-    url, headers = "http://server", {}
+    url = "http://server"
 
     def __init__(self, pieces: int) -> None:
+        self.headers: dict[str, str] = {}
         self.left = pieces
         self.content = self
 
