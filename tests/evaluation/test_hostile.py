@@ -74,7 +74,7 @@ def run_hostile(project: Project) -> Outcome:
     project.setenv("GITHUB_STEP_SUMMARY", "step.md")
     return project.evaluate(
         sampling_samples=1,
-        reports_offenders=400,
+        reports_offenders=700,
         reports_html="page.html",
         reports_junit_prompts="prompts.xml",
         reports_pr_comment="comment.md",
@@ -88,7 +88,7 @@ def test_nothing_of_hundreds_of_hostile_texts_acts_anywhere(project: Project) ->
         for verdict in found.result.verdicts.values()
         for line in messages.message(verdict).splitlines()
     ]
-    assert "\n".join(lines).count("forged") > 300
+    assert "\n".join(lines).count("forged") > 500
     lines += map(str, found.events)
     for command in (
         "runs list last -v",
