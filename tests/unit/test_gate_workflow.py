@@ -162,12 +162,13 @@ def test_the_steps_keep_what_the_run_writes_in_a_repository_of_others(
     assert done.returncode == 1, done.stdout + done.stderr
     assert (theirs / "comment.md").read_text() != early
     uploaded = set(paths("upload-artifact"))
-    expected = {*uploaded, *paths("cache/save")} - {".refusal-checks/runs/*/*.log"}
-    for pattern in expected:  # but for logs, as no engine was started
+    # but for logs, as no engine was started
+    for pattern in uploaded - {".refusal-checks/runs/*/*.log"}:
         assert list(theirs.glob(pattern)), pattern
     texts_are_in_the_page_alone(theirs, done, uploaded)
     assert (theirs / "summary.md").read_text().count("May it ship?") == 1
-    assert paths("cache/save") == paths("cache/restore")
+    assert (theirs.parent / "store.sqlite").exists(), "the next job goes on from it"
+    assert not list(theirs.rglob("store.sqlite*")), "a checkout would remove it"
 
 
 @pytest.mark.slow
@@ -229,6 +230,20 @@ def test_a_pipeline_with_a_server_comments_and_keeps_nothing_of_the_last_job(
     )
 
 
+def test_stored_texts_are_in_no_cache_of_the_ci_system() -> None:
+    """A pull request's workflow can restore what a gate of the main branch cached."""
+    cached = []
+    for path in (*ROOT.glob(".github/workflows/*.yml"), TEMPLATES / "github.yml"):
+        for job in YAML(typ="safe").load(path)["jobs"].values():
+            for step in job["steps"]:
+                if "actions/cache" in step.get("uses", ""):
+                    cached.extend(step["with"]["path"].split("\n"))
+    gitlab = YAML(typ="safe").load(TEMPLATES / "gitlab.yml")["refusal-gate"]
+    cached.extend(gitlab["cache"]["paths"])
+    mirror = "${{ env.REFUSAL_CHECKS_DATA }}"  # of public data
+    assert set(cached) == {"~/.cache/pip", ".cache/pip", mirror}
+
+
 GIVEN = {
     "THRESHOLDS": "my gates.toml",
     "BASELINE": "base; touch hacked",
@@ -257,6 +272,8 @@ def test_inputs_reach_the_gate_as_they_are(
     done = run(script("gate"), tmp_path, **{**usual, **given})
     assert done.returncode == 0, done.stderr
     redacted, page = (tmp_path / "gate").read_text().splitlines()
+    # Outside the workspace, which a checkout cleans.
+    expected = expected.replace("|", f"|--store|{tmp_path}/store.sqlite|", 1)
     assert set(redacted.split("|")).issuperset(expected.split("|"))
     for option in ("--redact", "--junitxml|report.xml", "--pr-comment|comment.md"):
         assert option in redacted
