@@ -7,7 +7,8 @@ import shutil
 import subprocess
 import sys
 import venv
-from collections.abc import Iterator
+import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -55,19 +56,27 @@ def pytest_sessionfinish(session):
 """What clashes in pytest-html."""
 
 
-def needed(names: Iterator[str] | list[str]) -> set[str]:
-    """Distributions with all that they require, without extras."""
+def required(wheel: Path) -> list[str]:
+    """What a wheel requires; the environment of the tests may have been made for an older list."""
+    (metadata,) = (
+        entry
+        for entry in zipfile.Path(wheel).iterdir()
+        if entry.name.endswith(".dist-info")
+    )
+    return importlib.metadata.PathDistribution(metadata).requires or []
+
+
+def needed(requirements: Sequence[str]) -> set[str]:
+    """Distributions that are required, with all that these require, without extras."""
     found: set[str] = set()
-    waiting = list(names)
+    waiting = list(requirements)
     while waiting:
-        name = waiting.pop()
-        if name.lower() in found:
-            continue
-        found.add(name.lower())
-        for line in importlib.metadata.requires(name) or []:
-            one = Requirement(line)
-            if not one.marker or one.marker.evaluate({"extra": ""}):
-                waiting.append(one.name)
+        requirement = Requirement(waiting.pop())
+        name = requirement.name.lower()
+        applies = not requirement.marker or requirement.marker.evaluate({"extra": ""})
+        if applies and name not in found:
+            found.add(name)
+            waiting += importlib.metadata.requires(name) or []
     return found
 
 
@@ -120,9 +129,7 @@ def commands(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("installed")
     venv.create(folder / "venv", symlinks=True)
     (site,) = (folder / "venv").glob("lib/python*/site-packages")
-    others = needed(["refusal-checks", "pytest-cov", "pytest-xdist"]) - {
-        "refusal-checks"
-    }
+    others = needed([*required(wheel), "pytest-cov", "pytest-xdist"])
     assert "vllm" not in others
     link(others, folder / "others")
     (site / "others.pth").write_text(f"{folder / 'others'}\n")
