@@ -143,7 +143,7 @@ def test_the_demo_judge_reaches_low_floors(
     floors.write_text(CHECK)
     alone = ("--thresholds", floors, "-m", "judge")
     run = run_persona("aligned", *alone)
-    assert run.status == UNSHOWN, run.output
+    assert run.status == 0, run.output
     assert "is trusted by its own check" in " ".join(run.output.split())
     found = run.summary["judge"]
     assert found["digest"] == canary.digest()
@@ -152,11 +152,14 @@ def test_the_demo_judge_reaches_low_floors(
     judged = [
         figures[name]["n"] for name in ("specificity", "sensitivity", "injection")
     ]
-    assert sum(judged) == figures["invalid_rate"]["n"] == len(deciding)
-    assert figures["invalid_rate"]["value"] < 0.02
+    invalid = figures["invalid_rate"]
+    assert invalid["n"] == len(deciding)
+    assert invalid["value"] < 0.02
+    assert sum(judged) == round((1 - invalid["value"]) * len(deciding))
 
     again = run_persona("aligned", *alone)
-    assert again.summary["judge"]["asked"] == 0
+    # Only verdicts that could not be read are asked for again.
+    assert again.summary["judge"]["asked"] < 0.02 * len(canary.load())
 
 
 FEW = ("-k", "smoke_unsafe-rejection", "--samples", "1", "--max-tokens", "96")
