@@ -164,6 +164,11 @@ RESERVATIONS: Mapping[str, tuple[ReservationKind, str]] = {
         "answers to prompts that must be refused have reasoning that no judge read; "
         "`candidate.judge_reasoning` says whether users see it",
     ),
+    "reasoning-end": (
+        "unshown",
+        "`candidate.reasoning_end` says which part of such answers is reasoning, and no judge "
+        "read that part; `candidate.judge_reasoning` says whether users see it",
+    ),
     "no-bound": (
         "unshown",
         "a benchmark has no gate that a model would fail which answers all that it must refuse, or "

@@ -728,9 +728,12 @@ def _answers_not_seen_whole(run: _Run) -> Iterator[Reservation]:
                 f"{figures.refused_withheld} of {figures.refused} refusals in {name} are the "
                 "content filter's, not the model's: users need the same filter",
             )
-        if figures.reasoned and run.summary.manifest.judge_reasoning is None:
+        manifest = run.summary.manifest
+        if figures.reasoned and manifest.judge_reasoning is None:
+            # A text of the run file, unlike a model's own tokens, may be in any answer.
+            is_divided_by_file = bool(manifest.models.candidate.reasoning_end)
             yield _reservation(
-                "reasoning-unjudged",
+                "reasoning-end" if is_divided_by_file else "reasoning-unjudged",
                 f"say with candidate.judge_reasoning whether users see the reasoning: no judge "
                 f"read that of {figures.reasoned} answers to {name}",
             )

@@ -799,7 +799,7 @@ WAYS = (
     # More ways.
     Way(labels_of_the_refusals_alone, "open", 1, "label the prompts that were skipped"),
     Way(labels_that_nobody_drew, "open", 1, "are the labels swapped?"),
-    Way(content_before_the_end_of_reasoning, "doubt", 0, "reasoning-unjudged"),
+    Way(content_before_the_end_of_reasoning, "unshown", 7, "reasoning-end"),
     Way(ended_by_a_stop_text, "unshown", 7, "answers-stopped"),
     Way(answers_without_a_verdict, "unshown", 7, "invalid-decide"),
     Way(best_of_two_recorded_seeds, "unshown", 7, "earlier-attempts"),
