@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import product
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -158,7 +159,7 @@ BOUNDED = {
 }
 """Folders whose regular expressions read shorter texts: of at most LIMIT, or the user's own."""
 
-Expression = tuple[str, re.Pattern[str], str]
+Expression = tuple[str, re.Pattern[Any], str]
 """Where a regular expression stands, and the name of a method by which it is used."""
 
 
@@ -190,9 +191,11 @@ def expressions() -> Iterator[Expression]:
                     yield from ((where, value, each) for each in sorted(set(used)))
 
 
-def apply(pattern: re.Pattern[str], method: str, text: str) -> None:
+def apply(pattern: re.Pattern[Any], method: str, text: Any) -> None:
+    if isinstance(pattern.pattern, bytes):
+        text = text.encode(errors="surrogatepass")
     if method == "sub":
-        pattern.sub("", text)
+        pattern.sub(text[:0], text)
     elif method == "finditer":
         list(pattern.finditer(text))
     else:
@@ -202,7 +205,7 @@ def apply(pattern: re.Pattern[str], method: str, text: str) -> None:
 def _slow_expressions(say: Connection, step: int) -> None:
     """As ``_slow``, for each regular expression and pieces that are like it."""
     for number, (where, pattern, method) in enumerate(expressions()):
-        own = re.findall(r"[A-Za-z]{2,}|[\u4e00-\u9fff]+", pattern.pattern)
+        own = re.findall(r"[A-Za-z]{2,}|[\u4e00-\u9fff]+", str(pattern.pattern))
         pieces = [*REPEATED, *UNENDED, *own, *(f"{word} " for word in own)]
         folders = (most for name, most in BOUNDED.items() if where.startswith(name))
         length = next(folders, LENGTH // 5)
