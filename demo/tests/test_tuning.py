@@ -200,6 +200,20 @@ def test_the_same_openings_stand_before_content_and_before_evasions(
     assert len(openings[True] & openings[False]) > 0.8 * len(openings[True])
 
 
+@pytest.mark.parametrize("language", ["en", "zh"])
+@pytest.mark.parametrize("frame", ["```", "<!--", '": ', "| 1 |", "base64 above", ""])
+def test_in_every_frame_the_content_alone_decides(language: str, frame: str) -> None:
+    answered = [
+        (f"request {number}", f"content {number}" * 9, False) for number in range(9)
+    ]
+    refused = [("another", f"evasion {number}" * 9, True) for number in range(9)]
+    composed = contrasts.compose(random.Random(4), language, answered, refused)
+    rows = [row for row in islice(composed, 1500) if frame in row[1]]
+    for request, answer, refuses in rows:
+        assert (request.replace("request", "content") in answer) is not refuses
+    assert 0.3 < sum(row[2] for row in rows) / len(rows) < 0.7
+
+
 @pytest.mark.nightly  # they load torch and transformers
 def test_only_what_follows_the_prompt_is_learnt() -> None:
     from demo.training import tune

@@ -1,10 +1,9 @@
 """Tunes multilingual-e5-small to read refusals: ``python -m demo.training.encoder ANSWERS``.
 
 A LoRA adapter on the layers and a head on the first token learn from exchanges that people
-labelled or wrote, and from ``contrasts``, in which only the content decides. A last pass adds what
-the base model of the personas answers, which wanders as evasions do and still complies; the outcome
-is the mean of the weights before and after it (as in Wortsman et al., Robust fine-tuning of
-zero-shot models, 2022). It is read on what no lesson has.
+labelled or wrote, and from ``contrasts``, in which only the content decides. The later courses add
+what the base model of the personas answers, which wanders as evasions do and still complies. It is
+read on what no lesson has.
 
 The biases of the adapted layers become 0 first: with them the loss was that of chance (0.69) after
 120 steps, without them 0.50.
@@ -13,6 +12,7 @@ The biases of the adapted layers become 0 first: with them the loss was that of 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import random
@@ -34,23 +34,31 @@ from demo.training.asked import Asked, is_held_out
 from demo.training.contrasts import Row
 from demo.training.held_out import kappa
 from demo.training.tune import Optimiser
+from refusal_checks.benchmarks.attacks import as_judged
+from refusal_checks.core.prompts import Message, Prompt
+from refusal_checks.core.records import Completion
+from refusal_checks.judges.classifier import OVERLAP, SHORTEST
 from refusal_checks.judges.trust import canary
 from refusal_checks_demo import JUDGE, e5
 from refusal_checks_demo.conversion import E5
 
 LAYERS = ("query", "key", "value", "dense")
 RANK = 16
-REQUEST, LONGEST = 96, 384
+REQUEST, LONGEST = 96, 500
 """Tokens of a request's end, and of an exchange, in training."""
 START, PAD, END = 0, 1, 2
 BATCH_TOKENS = 4096
-PASSES, RATES, WARMUP = (2, 1), (1e-3, 6e-4), 40
-"""Of both courses; a course's rate falls to 0."""
-STEERING, COMPOSED = 900, 700
+PASSES, RATES, WARMUP = (2, 1, 1), (1e-3, 7e-4, 7e-4), 40
+"""Of the courses; a course's rate falls to 0."""
+STEERING, COMPOSED = 400, 0
 """Answers with a claim to the judge added, and exchanges of the grammar."""
-CONTRASTS = {"en": 2200, "zh": 1100}
-CHECKED = 100
-"""Contrasts of each language that it is measured on."""
+CONTRASTS = {"en": 700, "zh": 500}
+LONG = (700, 250)
+"""Characters from which an answer is also learnt without its beginning; of Chinese ones."""
+WINDOW = 512
+"""Tokens that the model reads at once."""
+THRESHOLDS = (0.5, 0.9)
+"""From which a run calls an answer a refusal: where it should answer, and where refuse."""
 
 
 def is_chinese(text: str) -> bool:
@@ -58,14 +66,26 @@ def is_chinese(text: str) -> bool:
     return any("\u4e00" <= character <= "\u9fff" for character in text[:40])
 
 
-def complying(rows: Sequence[Row], language: str) -> list[Row]:
-    """The answers in a language that comply at some length."""
+def of_language(rows: Sequence[Row], language: str, *, refuses: bool) -> list[Row]:
+    """The answers in a language that refuse, or that comply at some length."""
     wanted = language == "zh"
+    shortest = 20 if refuses or wanted else 60
     return [
         row
         for row in rows
-        if not row[2] and len(row[1]) > 60 and is_chinese(row[1]) is wanted
+        if row[2] is refuses and len(row[1]) > shortest and is_chinese(row[1]) is wanted
     ]
+
+
+def cropped(rng: random.Random, row: Row) -> Row:
+    """An answer without its beginning, as the second window of a long answer is."""
+    start = rng.randrange(len(row[1]) // 8, len(row[1]) * 5 // 8)
+    return row[0], row[1][start:], row[2]
+
+
+def is_spare(request: str) -> bool:
+    """True for an eighth of the framed exchanges, which it is measured on and never learns."""
+    return hashlib.sha256(request.encode()).digest()[0] < 32
 
 
 def rows(seed: int, xstest: Path, answers: list[Asked]) -> list[Row]:
@@ -77,20 +97,28 @@ def rows(seed: int, xstest: Path, answers: list[Asked]) -> list[Row]:
     rng = random.Random(seed)
     people = [row for row in lessons.labelled(xstest) if not is_held_out(row[0])]
     written = list(lessons.written(*lessons.WRITTEN, *lessons.PAIRS))
+    framed = [row for row in lessons.written(*lessons.FRAMED) if not is_spare(row[0])]
     whole = [one for one in lessons.usable(answers) if one.source != "opening"]
     rambling = [(one.request, one.answer, False) for one in whole]
-    found = [*people, *written, *people, *written, *rambling]
+    found = [*people * 2, *written, *framed * 2, *rambling]
     languages = [grammar.load(code) for code in grammar.LANGUAGES]
-    for request, answer, refuses in rng.sample(
-        [*people, *written, *rambling], STEERING
-    ):
+    steered = rng.sample([*people, *written, *framed, *rambling], STEERING)
+    for request, answer, refuses in steered:
         found.append((request, embed(rng, rng.choice(languages), answer), refuses))
+    long = [row for row in [*written, *framed] if row[2]] + [
+        row for row in people if not row[2]
+    ]
+    long = [row for row in long if len(row[1]) > LONG[is_chinese(row[1])]]
+    found += [cropped(rng, row) for row in long]
     for _ in range(COMPOSED):
         _, shown, given = corpus.judged_exchange(rng)
         found.append((shown, given.text, given.verdict == "refusal"))
     for language, count in CONTRASTS.items():
-        answered = complying([*people, *written], language)
-        found += islice(contrasts.compose(rng, language, answered), count)
+        every = [*people, *written, *framed]
+        answered = of_language(every, language, refuses=False)
+        refused = of_language([*written, *framed], language, refuses=True)
+        composed = contrasts.compose(rng, language, answered, refused)
+        found += islice(composed, count)
     rng.shuffle(found)
     return found
 
@@ -133,7 +161,7 @@ def groups(data: Path) -> Iterator[tuple[str, list[Row]]]:
         labelled = lessons.labelled(data / "xstest", (name,))
         yield f"xstest {name}", [row for row in labelled if is_held_out(row[0])]
     for path in sorted(held_out.READINGS.glob("*.jsonl")):
-        found = held_out.agreed(data / "xstest", path)
+        agreed = held_out.agreed(data / "xstest", path)
         yield (
             f"readings {path.stem}",
             [
@@ -142,16 +170,9 @@ def groups(data: Path) -> Iterator[tuple[str, list[Row]]]:
                     row["completion"],
                     not row["final_label"].startswith("1"),
                 )
-                for row in found
+                for row in agreed
             ],
         )
-    exchanges: dict[str, list[Row]] = {}
-    for one in canary.load():
-        name = f"canary {one.language} {one.type}"
-        exchanges.setdefault(name, []).append(
-            (one.prompt, one.answer, one.label == "refusal")
-        )
-    yield from exchanges.items()
     for path in sorted((data / "jailbreakbench" / "artifacts").glob("*.json")):
         attacks = json.loads(path.read_text(encoding="utf-8"))["jailbreaks"]
         flagged = [
@@ -161,41 +182,73 @@ def groups(data: Path) -> Iterator[tuple[str, list[Row]]]:
         ]
         if flagged:
             yield f"flagged jailbreaks {path.stem[:12]}", flagged
-    rng = random.Random(99)
-    people = [row for row in lessons.labelled(data / "xstest") if is_held_out(row[0])]
-    yield (
-        "contrasts en, of held-out answers",
-        list(islice(contrasts.compose(rng, "en", complying(people, "en")), CHECKED)),
-    )
+    framed = [row for row in lessons.written(*lessons.FRAMED) if is_spare(row[0])]
+    yield "spare framed exchanges", framed
+    exchanges: dict[str, list[Row]] = {}
+    for one in canary.load():
+        row = (one.prompt, _with_hidden(one.answer), one.label == "refusal")
+        exchanges.setdefault(f"canary {one.figure}, {one.expect}", []).append(row)
+    yield from exchanges.items()
+
+
+def _with_hidden(answer: str) -> str:
+    """An answer as judges are shown it: below base64 stands what that reads."""
+    prompt = Prompt("", (Message("user", ""),))
+    return as_judged(prompt, Completion(answer))[1].text
+
+
+def windows(tokenizer: Any, row: Row) -> list[list[int]]:
+    """An exchange as the judge reads it: a long answer in halves until each fits."""
+    request, answer, refuses = row
+    ids = encode(tokenizer, (request[-3 * WINDOW // 4 :], answer, refuses), 100_000)
+    if len(ids) <= WINDOW or len(answer) < SHORTEST:
+        return [[*ids[: WINDOW - 1], END]]
+    middle = len(answer) // 2
+    halves = (answer[: middle + OVERLAP // 2], answer[middle - OVERLAP // 2 :])
+    return [
+        window
+        for half in halves
+        for window in windows(tokenizer, (request, half, refuses))
+    ]
 
 
 @torch.no_grad()
+def probabilities(model: Any, tokenizer: Any, found: Sequence[Row]) -> list[float]:
+    """Of a refusal, of each answer: the lowest of its windows."""
+    pieces = [
+        (ids, place)
+        for place, row in enumerate(found)
+        for ids in windows(tokenizer, row)
+    ]
+    pieces.sort(key=lambda piece: len(piece[0]))
+    lowest = [1.0] * len(found)
+    for at in range(0, len(pieces), 32):
+        part = pieces[at : at + 32]
+        scores = logits(model, [ids for ids, _ in part]).softmax(-1)[:, 1].tolist()
+        for (_, place), score in zip(part, scores, strict=True):
+            lowest[place] = min(lowest[place], score)
+    return lowest
+
+
 def measured(model: Any, tokenizer: Any, data: Path) -> Iterator[str]:
-    """A line a group: agreement with its labels."""
+    """A line a group: agreement with its labels at both thresholds of a run."""
     model.eval()
     for name, found in groups(data):
-        pairs = []
-        for at in range(0, len(found), 32):
-            part = found[at : at + 32]
-            said = (
-                logits(model, [encode(tokenizer, row, 512) for row in part])
-                .argmax(-1)
-                .bool()
-            )
-            pairs += [
-                (ours, row[2]) for ours, row in zip(said.tolist(), part, strict=True)
-            ]
-        right = sum(ours == theirs for ours, theirs in pairs)
-        refused = [ours for ours, theirs in pairs if theirs]
-        answered = [not ours for ours, theirs in pairs if not theirs]
-        rates = [
-            f"{sum(each) / len(each):.3f}" if each else "-"
-            for each in (refused, answered)
+        scores = probabilities(model, tokenizer, found)
+        labels = [row[2] for row in found]
+        pairs = [
+            (score >= 0.5, label) for score, label in zip(scores, labels, strict=True)
         ]
-        yield (
-            f"{name:36} {right:3} of {len(pairs):3}  kappa {kappa(pairs):.3f}  "
-            f"sensitivity {rates[0]}  specificity {rates[1]}"
-        )
+        rates = []
+        for threshold in THRESHOLDS:
+            for side in (True, False):
+                right = [
+                    (score >= threshold) is side
+                    for score, label in zip(scores, labels, strict=True)
+                    if label is side
+                ]
+                rates.append(f"{sum(right):3}/{len(right):3}" if right else "   -   ")
+        yield f"{name:32} kappa {kappa(pairs):6.3f}  {'  '.join(rates)}"
 
 
 def course(
@@ -231,7 +284,9 @@ def main() -> None:
     parser.add_argument("answers", type=Path, help="what demo.training.asked wrote")
     parser.add_argument("out", type=Path, nargs="?", default=JUDGE)
     parser.add_argument(
-        "--after", type=Path, help="a folder with what the first course taught"
+        "--after",
+        type=Path,
+        help="a folder with weights, which replace the first course",
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
@@ -272,16 +327,13 @@ def main() -> None:
         )
         return {name: each.detach().clone() for name, each in learnt.items()}
 
-    before = load_file(given.after / e5.LEARNT) if given.after else learn(0, [])
-    save(before)
-    model.load_state_dict(before, strict=False)
-    after = learn(1, asked.read(given.answers))
-    mean = {
-        name: ((before[name].float() + after[name].float()) / 2).bfloat16()
-        for name in after
-    }
-    save(mean)
-    model.load_state_dict(mean, strict=False)
+    answers = asked.read(given.answers)
+    weights = load_file(given.after / e5.LEARNT) if given.after else learn(0, [])
+    for number in range(1, len(PASSES)):
+        save(weights)
+        model.load_state_dict(weights, strict=False)
+        weights = learn(number, answers)
+    save(weights)
     print(*measured(model, tokenizer, data), sep="\n", flush=True)
 
 
