@@ -244,7 +244,7 @@ def test_a_sound_judge_of_an_extension_is_asked_about_the_canary_in_its_own_way(
 ) -> None:
     extend(project, "sound")
     project.server.answer = informed
-    found = project.evaluate()
+    found = project.evaluate(judge_model=project.judge)
     assert found.reservations == {"only-safety": "unshown"}
     assert found.result.judge
     assert found.result.judge.asked == COUNT
