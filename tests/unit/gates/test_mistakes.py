@@ -54,9 +54,7 @@ def test_messages(
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     missing = tmp_path / "nowhere.toml"
-    with pytest.raises(
-        ThresholdError, match=r"nowhere\.toml: cannot be read: No such file"
-    ):
+    with pytest.raises(ThresholdError, match=r"nowhere\.toml: no such file"):
         toml_file.read(missing)
 
 
@@ -78,7 +76,7 @@ def test_a_folder_and_a_file_of_other_bytes_are_no_threshold_files(
     binary.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ThresholdError, match="not a TOML file"):
         RunSpec.read(binary)
-    with pytest.raises(ThresholdError, match="cannot be read"):
+    with pytest.raises(ThresholdError, match="name a file: it is a folder"):
         RunSpec.read(tmp_path)
 
 
