@@ -30,7 +30,7 @@ VERSION = 1
 OVERLAP = 200
 """Characters that two windows of an answer share, so that none cuts a sentence."""
 
-SHORTEST = 4 * OVERLAP
+SHORTEST = 2 * OVERLAP
 """Characters of an answer that is divided; below, the request is what is too long."""
 
 QUOTED = 200

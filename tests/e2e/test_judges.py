@@ -83,7 +83,9 @@ def test_a_panel_of_models_an_endpoint_and_a_rule(
         rf"judges disagree on {disputed} of 80 answers.*: (\S+)$", run.output, re.M
     )
     assert line, run.output
-    rows = [json.loads(row) for row in Path(line[1]).read_text().splitlines()]
+    rows = []
+    for path in sorted(Path(line[1]).glob("*.jsonl")):
+        rows += [json.loads(row) for row in path.read_text().splitlines()]
     assert len(rows) == disputed > 0
     for row in rows:
         assert [vote["judge"] for vote in row["votes"]] == names
