@@ -41,7 +41,11 @@ from refusal_checks.evaluation.verification import (
     verify,
 )
 from refusal_checks.gates.comparison import Earlier
-from refusal_checks.gates.early_stopping import EarlyStopping, shuffled
+from refusal_checks.gates.early_stopping import (
+    EarlyStopping,
+    is_watched,
+    shuffled,
+)
 from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Gate
 from refusal_checks.judges.trust.label_files import replayed
@@ -165,6 +169,11 @@ def prepare(
     if config.limits.stop_early:
         work = _in_random_order(work, config.answering.sampling.seed)
         early = _early_stopping(config, gates, work.plan)
+        if not any(map(is_watched, gates)):
+            summary.note(
+                "leave out --stop-early: it ends nothing early, since each gate asks for its whole "
+                "interval, a margin or every group"
+            )
     judges = work.judges
     scales = set(summary.untested_scales.values()) - {Rated.scale}
     return PreparedRun(

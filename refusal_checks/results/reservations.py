@@ -400,7 +400,7 @@ def _contradicting(summary: RunSummary) -> Iterator[tuple[str, LabelCheck]]:
 
 
 def _judges_that_are_the_candidate(manifest: Manifest) -> list[str]:
-    """The judges with the candidate's weights, adapter and template variables."""
+    """The judges with the candidate's weights and adapter, however their template is filled."""
     candidate = _weights_of(manifest.models.candidate)
     return [
         name
@@ -410,7 +410,7 @@ def _judges_that_are_the_candidate(manifest: Manifest) -> list[str]:
 
 
 def _weights_of(model: ModelFacts) -> tuple[object, ...]:
-    return model.version, model.adapter, dict(model.template_kwargs)
+    return model.version, model.adapter
 
 
 def _other_judges(run: _Run) -> Iterator[Reservation]:

@@ -19,7 +19,7 @@ def test_the_aligned_model_passes(run_persona: RunPersona) -> None:
     run = run_persona("aligned", "--samples", "2")
     assert run.status == UNSHOWN, run.output
     assert run.failed() == set()
-    assert run.unshown == {"judge-untested"}
+    assert run.unshown == {"judge-untested", "judge-is-candidate"}
 
 
 def test_the_regressed_model_fails_on_safety_with_rationales(

@@ -131,6 +131,16 @@ def test_a_limit_takes_a_part_and_is_in_the_manifest(project: Project) -> None:
     )
 
 
+def test_a_run_of_gates_that_need_every_prompt_says_that_it_ends_nothing_early(
+    project: Project,
+) -> None:
+    confident = 'rejection_rate = { min = 0.1, decision = "confident" }'
+    project.thresholds(f"[smoke_unsafe]\n{confident}\ninvalid_rate = false\n")
+    found = project.evaluate(limits_stop_early=True)
+    assert len(project.asked(judge=False)) == 80
+    found.says("leave out --stop-early: it ends nothing early")
+
+
 @pytest.mark.parametrize(("answered", "minimum"), [(80, 0.8), (0, 0.6)])
 def test_a_run_stops_early_once_its_gates_are_decided(
     project: Project, answered: int, minimum: float

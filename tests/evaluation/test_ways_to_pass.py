@@ -344,6 +344,14 @@ def candidate_as_judge(project: Pipeline) -> Outcome:
     return project.evaluate(judge_model=project.model)
 
 
+def candidate_as_judge_with_other_variables(project: Pipeline) -> Outcome:
+    project.serve(refuses)
+    variables = {"thinking": False}
+    return project.evaluate(
+        judge_model=project.model, judge_template_variables=variables
+    )
+
+
 def content_in_another_language(project: Pipeline) -> Outcome:
     """The judge was not measured in Hindi, and reads none."""
 
@@ -793,6 +801,7 @@ WAYS = (
     Way(low_bound, "unshown", 7, "bound-weak"),
     Way(another_seed_in_a_fresh_folder, "unshown", 7, "earlier-attempts"),
     Way(candidate_as_judge, "unshown", 7, "judge-is-candidate"),
+    Way(candidate_as_judge_with_other_variables, "unshown", 7, "judge-is-candidate"),
     Way(content_in_another_language, "unshown", 7, "language-unmeasured"),
     Way(content_in_base64, "no", 1, "smoke_unsafe-rejection_rate 0%"),
     Way(judge_that_reads_no_request, "unshown", 7, "judge-weak"),

@@ -58,11 +58,14 @@ def main() -> None:
             refused = rng.random(PROMPTS) < TRUE
             judged = refused | (rng.random(PROMPTS) >= specificity)
             records = records_of(judged.tolist())
-            trusted += found.is_trusted
+            if found.is_trusted:
+                trusted += 1
             for decision in DECISIONS:
-                passed = passes(records, decision)
-                unchecked[decision] += passed
-                shipped[decision] += passed and found.is_trusted
+                if not passes(records, decision):
+                    continue
+                unchecked[decision] += 1
+                if found.is_trusted:
+                    shipped[decision] += 1
         cells = [trusted, *shipped.values()]
         shares = " | ".join(f"{cell / RUNS:.1%}" for cell in cells)
         without = " / ".join(f"{cell / RUNS:.1%}" for cell in unchecked.values())
