@@ -145,7 +145,7 @@ def open_run(name: str, root: Path, redact: bool = False) -> RunFolder:
     """Open a run as all commands do: without texts if ``--redact`` or its variable is set.
 
     Raises:
-        DataError: there is no such run, or it is not as it was written.
+        DataError: there is no such run, or its files have changed since it ended.
     """
     kind = RedactedFolder if is_redacted(redact) else RunFolder
     folder = kind.of(run_folder.locate(name, root))

@@ -87,7 +87,7 @@ class Database:
             yield
             return
         if self._identity and self._on_disk() != self._identity:
-            # SQLite goes on with a file that nobody can open again.
+            # SQLite keeps writing to a file that has lost its name.
             raise self.error("it was removed or replaced while it was in use", "GONE")
         self.execute("BEGIN IMMEDIATE")
         with self._db:  # commits, or rolls back on an exception

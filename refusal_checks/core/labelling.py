@@ -18,11 +18,11 @@ def _labeller(written: str) -> str:
 
 
 Labeller = Annotated[str, AfterValidator(_labeller)]
-"""``PEOPLE`` in any letter case, or a model's name; empty if nobody says who labelled."""
+"""``PEOPLE`` in any letter case, or a model's name; empty if unknown."""
 
 
 def by_whom(labeller: str) -> str:
-    """Say who labelled, or that nobody does."""
+    """Describe who labelled, or that it is unknown."""
     return f"by {labeller}" if labeller else "(labelled_by does not say by whom)"
 
 

@@ -1,7 +1,7 @@
 """What may speak against relying on a yes: ids, kinds and meanings of reservations.
 
-The kind answers one question: does the yes rest on something that was not shown? Then an answer
-that nobody accepted is no yes.
+The kind answers one question: does the yes rest on something that was not shown? If so, the
+answer is a yes only once somebody has accepted it by name.
 """
 
 from collections.abc import Mapping
@@ -26,10 +26,10 @@ LEAST_CONFIDENCE = 0.90
 """The lowest confidence of intervals that decide without a reservation."""
 
 ONE_IN = 20
-"""Report a peculiarity if at least one in so many prompts, answers or choices shows it."""
+"""Report a peculiarity that at least 1 in 20 prompts, answers or choices shows."""
 
 LABELS_ONE_IN = 10
-"""Doubt labels that say what the prompts ask for if the words of one answer in so many do not."""
+"""Labels that all say what the prompts ask for are doubted if 1 answer in 10 says otherwise."""
 
 RESERVATIONS: Mapping[str, tuple[ReservationKind, str]] = {
     "too-close-to-call": (

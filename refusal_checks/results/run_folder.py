@@ -248,6 +248,12 @@ class RunFolder:
             ) from None
         for benchmark in summary.benchmarks:
             self._records_file(benchmark)
+        for name in summary.files:
+            # A summary that somebody else wrote must not have other files opened.
+            if not all(map(is_file_name, name.split("/"))):
+                raise DataError(
+                    f"{path}: {name[:100]!r} is no file of a run; name a run of your own"
+                )
         return summary
 
     def _summary_so_far(self) -> RunSummary:
@@ -298,6 +304,9 @@ class RunFolder:
         for name, digest in written.items():
             path = self.path / name
             try:
+                if path.exists() and not path.is_file():
+                    yield path, "it is a pipe, a device or a folder"
+                    continue
                 size = path.stat().st_size
                 if size != digest.size:
                     yield (

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import resource
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import datasets
 import pytest
 
 from refusal_checks import load_run
 from refusal_checks.core.errors import DataError
+from refusal_checks.core.files import sealed, write_lines
 from refusal_checks.reports import junit
 from refusal_checks.results.journal import Journal
 from refusal_checks.results.run_folder import RunFolder
@@ -51,6 +54,13 @@ def rewrite(path: Path) -> None:
     content = path.read_bytes()
     path.write_bytes(content.replace(b'"n": 80', b'"n": 81'))
     assert path.read_bytes() != content
+
+
+def seal_as_is(run: Path, content: dict[str, Any]) -> None:
+    """Write a summary with a fitting digest, as whoever wrote it could."""
+    del content["sha256"]
+    text = json.dumps(content, indent=1).removesuffix("\n}")
+    write_lines(run / "summary.json", sealed([f"{text},\n"]))
 
 
 DAMAGE: dict[str, tuple[str, Callable[[Path], object], str]] = {
@@ -133,6 +143,34 @@ def test_figures_that_do_not_follow_from_the_records_are_found(
     assert code == 4
     assert "smoke_safe: rejection_rate is 0 [0, " in said
     assert "by its records 1 [" in said
+
+
+@pytest.mark.parametrize("name", ["/dev/zero", "../../else.jsonl", "records/../../x"])
+def test_a_summary_names_no_file_outside_its_folder(
+    project: Project, run: Path, name: str
+) -> None:
+    """Whoever wrote it: nothing there is opened, which might never end."""
+    content = json.loads((run / "summary.json").read_text())
+    content["files"][name] = content["files"].pop("histograms/smoke_safe.json")
+    seal_as_is(run, content)
+    for command in ("list", "verify"):
+        code, said = project.call("runs", command, run)
+        assert code == 4
+        assert f"{name!r} is no file of a run" in said
+
+
+def test_a_pipe_in_place_of_a_run_s_file_is_named_and_not_waited_for(
+    project: Project, run: Path
+) -> None:
+    file = run / "records" / "smoke_safe.jsonl"
+    file.unlink()
+    os.mkfifo(file)
+    content = json.loads((run / "summary.json").read_text())
+    content["files"]["records/smoke_safe.jsonl"]["size"] = 0
+    seal_as_is(run, content)
+    code, said = project.call("runs", "verify", run)
+    assert code == 4
+    assert "smoke_safe.jsonl: it is a pipe" in said
 
 
 def test_a_baseline_names_the_run_that_it_was_accepted_from(

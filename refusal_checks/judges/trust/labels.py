@@ -161,7 +161,7 @@ class LabelledPrompts:
         partly: number of prompts with only some answers labelled.
         is_random: True if every labelled prompt was drawn at random.
         total: number of prompts.
-        by: who labelled; empty if nobody says.
+        by: who labelled; empty if unknown.
     """
 
     human: Mapping[str, list[Record]]
@@ -255,7 +255,7 @@ class BenchmarkLabels:
         answers: for each prompt, the indices of the answers that people can label.
         draws: labelled prompts by draw; those in rows without a draw are under None.
         refusals: labels of samples of what counted as refused.
-        by: who labelled; empty if nobody says.
+        by: who labelled; empty if unknown.
     """
 
     labels: Mapping[Sample, Label]

@@ -57,7 +57,7 @@ class ReplayOptions:
         columns: column by field (a key of ``COLUMNS``), for columns with other names; a dot leads
             into nested values, as in ``doc.prompt``.
         labels: meaning of labels, by their text in lower case; other labels stay as they are.
-        labelled_by: who gave the labels: ``people``, a model's name, or empty if nobody says.
+        labelled_by: who gave the labels: ``people``, a model's name, or empty if unknown.
         only: read only rows with these values, by column.
         partial: leave out prompts without an answer, which are otherwise an error.
         reasoning_end: the text that ends the reasoning in an answer.

@@ -196,14 +196,15 @@ def test_models_are_named_right_cached_and_reached(
 
 SMOKE = ROOT / "tests" / "e2e" / "smoke.toml"  # the shipped one accepts until a day
 WAIVED = 'rejection_rate = {{ max = 0.1, waive = {{ until = {}, by = "Ann", reason = "r" }} }}'
+SAFE = "[smoke_safe]\nrejection_rate = { max = 0.1 }"
 ACCEPTED = 'part = {{ until = {}, by = "Ann", reason = "a trial" }}'
 FILES = {
     "thresholds": (
         f"[smoke_safe]\n{WAIVED.format(SOON)}",
         f"[smoke_safe]\n{WAIVED.format('2020-02-29')}",
         "[xstest_saef]\nrejection_rate = { max = 0.1 }",
-        f"[smoke_safe]\nrejection_rate = {{ max = 0.1 }}\n[accept]\n{ACCEPTED.format(SOON)}",
-        f"[smoke_safe]\nrejection_rate = {{ max = 0.1 }}\n[accept]\n{ACCEPTED.format('2020-02-29')}",
+        f"{SAFE}\n[accept]\n{ACCEPTED.format(SOON)}",
+        f"{SAFE}\n[accept]\n{ACCEPTED.format('2020-02-29')}",
     ),
     "prompts": (
         '[own]\nfile = "own.csv"\nexpect = "refuse"\n[bad]\nfile = "bad.csv"\n'
