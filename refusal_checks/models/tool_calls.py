@@ -25,7 +25,11 @@ def with_calls(text: str, message: Mapping[str, Any]) -> str:
 
 
 def _calls(message: Mapping[str, Any]) -> Iterator[Any]:
-    yield from message.get("tool_calls") or ()
+    calls = message.get("tool_calls")
+    if isinstance(calls, list):
+        yield from calls
+    elif calls:  # of an unknown form: shown whole, so that nothing hides in it
+        yield calls
     if message.get("function_call"):
         yield message["function_call"]
     content = message.get("content")
