@@ -22,14 +22,17 @@ TWO = {**DEMO, "judge_args": "--max-model-len 512"}
 
 def install(folder: Path) -> None:
     """Put a fake ``vllm`` package into the folder that engines are started from."""
-    package = folder / "vllm" / "entrypoints" / "openai"
-    package.mkdir(parents=True)
-    for part in (package, package.parent, package.parent.parent):
-        (part / "__init__.py").touch()
-    (package / "api_server.py").write_text(
-        f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
-        "from tests.fake_vllm import main; main()\n"
-    )
+    entrypoints = folder / "vllm" / "entrypoints"
+    # Where a build of vLLM for GPUs is installed, its command is started, else its module.
+    for module in ("openai/api_server.py", "cli/main.py"):
+        path = entrypoints / module
+        path.parent.mkdir(parents=True)
+        for part in (path.parent, entrypoints, entrypoints.parent):
+            (part / "__init__.py").touch()
+        path.write_text(
+            f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
+            "from tests.fake_vllm import main; main()\n"
+        )
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from refusal_checks.models.names import Served
 
 @dataclass(frozen=True)
 class Parallel:
-    """What an engine's arguments say about devices.
+    """What an engine's arguments say about devices and their memory.
 
     Attributes:
         shards, copies: devices that one copy of the model is split over, and copies on this
@@ -29,6 +29,10 @@ class Parallel:
         is_given: True if the arguments say anything about either.
         is_elsewhere: True if a cluster or several machines decide where it runs.
         memory: share of each device's memory; None if not given.
+        has_cache: True if they give the size of the cache.
+        sequences: answers that are generated at once; None if not given.
+        is_unusual: True if only the engine itself can tell how much memory it needs: it changes
+            the weights' precision, adds adapters or a second model, or takes larger batches.
     """
 
     shards: int = 1
@@ -36,6 +40,9 @@ class Parallel:
     is_given: bool = False
     is_elsewhere: bool = False
     memory: float | None = None
+    has_cache: bool = False
+    sequences: int | None = None
+    is_unusual: bool = False
 
     @property
     def ranks(self) -> int:
@@ -52,7 +59,9 @@ class Assignment:
         memory: share of each GPU's memory; None for the engine's default.
         shards: GPUs that each copy of the model is split over.
         copies: copies of the model that the placement adds.
-        cache: GiB for each rank's cache on a CPU; None for the engine's default.
+        cache: GiB for each rank's cache. None leaves it to the engine, which measures on a GPU
+            what its share of the memory leaves.
+        is_eager: True if it shall start at once rather than compile for speed.
         threads: compute threads on a CPU, of all ranks together; None for the engine's default.
         shared: True if other engines compute on the same cores, so that no thread may busy-wait.
         turn: 0, or 1 for an engine that starts once those of turn 0 have stopped.
@@ -63,7 +72,8 @@ class Assignment:
     memory: float | None = None
     shards: int = 1
     copies: int = 1
-    cache: int | None = None
+    cache: float | None = None
+    is_eager: bool = False
     threads: int | None = None
     shared: bool = False
     turn: int = 0
@@ -125,7 +135,8 @@ class Engine(ABC):
         vital: prefix of the names of child processes without which the server is useless, though it
             may live on; empty if there are none.
         at_once: most concurrent requests; others wait on our side, where no timeout runs.
-        loads_alone: True if two engines on one GPU must load one after the other.
+        loads_alone: True if two engines on one GPU must load one after the other, unless the size
+            of each one's cache is given.
         classifies: True if it serves sequence classifiers at ``/classify``.
         capabilities: what it can do. If anything is missing, the started server is probed too, and
             only what both allow is used.
@@ -173,6 +184,10 @@ class Engine(ABC):
     def parallel(self, args: Sequence[str]) -> Parallel:
         """How the user's arguments spread it over devices; UserError if they cannot be read."""
         return Parallel()
+
+    def cache_told(self, log: str) -> str:
+        """What its log says of the cache that it got, in words; empty if it says nothing."""
+        return ""
 
     def sequences(self, args: Sequence[str]) -> int:
         """Number of answers that one copy of the model generates at once."""

@@ -22,8 +22,19 @@ _REMEDIES = {
     "gated repo": "accept the model's conditions and set HF_TOKEN",
     "couldn't connect to": "check the name, connect this machine to the hub, or name a folder",
     "out of memory": "use a smaller model, or free the device",
+    "Free memory on device": "free the GPU, or give the engine less of it "
+    "(--candidate-args or --judge-args with --gpu-memory-utilization)",
+    "No available memory for the cache blocks": "use a smaller model, a larger GPU, or "
+    "--set engine.placement=turns: the weights leave no memory for a cache",
+    "larger than the available KV cache memory": "use a smaller model, a larger GPU, or "
+    "--set engine.placement=turns: the memory left for a cache holds no whole request",
 }
 """What to do, by what a cause says."""
+
+_SHORT_OF_MEMORY = re.compile(
+    "out of memory|Free memory on device|No available memory for the cache blocks"
+    "|larger than the available KV cache memory"
+)
 
 
 _ABOVE = re.compile(r"root cause above|\(above\) for the root cause", re.IGNORECASE)
@@ -54,6 +65,11 @@ def cause_in(lines: Sequence[str]) -> tuple[str, str]:
         if cause and not _ABOVE.search(cause[0]):
             return cause[0][:500], _remedy(cause[0])
     return "", ""
+
+
+def is_short_of_memory(log: str) -> bool:
+    """True if a log says that the device had too little memory."""
+    return _SHORT_OF_MEMORY.search(log) is not None
 
 
 def _remedy(cause: str) -> str:

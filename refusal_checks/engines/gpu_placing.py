@@ -26,6 +26,26 @@ ENCODER_OVERHEAD = 2.0
 """GiB that an encoder needs besides weights: it has no cache (on an H200 vLLM took 1.1 beside 0.2
 of weights, though it was allowed 45% of the card)."""
 
+LARGE = 70.0
+"""GiB of a GPU from which vLLM computes more at once unless told otherwise: batches of 8,192 tokens
+in place of 2,048, and 1,024 answers in place of 256 (``EngineArgs.get_batch_defaults``)."""
+
+WORKING = {True: 3.0, False: 1.5}
+"""GiB of CUDA itself, activations and CUDA graphs, on a large GPU (True) and on a smaller one."""
+
+LOGITS = 5 * 4
+"""Bytes that choosing the next token takes, for each answer and token of the vocabulary: vLLM holds
+32-bit probabilities, sorted ones and their places (of 64 bits) at the same time."""
+
+VOCABULARY = 262_144
+"""Tokens of a model of which nothing is known; few have more."""
+
+ENCODER_WORKING = 1.5
+"""The same as ``WORKING`` for an encoder."""
+
+LEAST_CACHE = 1.0
+"""GiB of a cache below which the engine is to measure what it can have: it may be a little more."""
+
 LEAST_SHARE = 0.01
 """Share of the memory that an engine is given at least."""
 
@@ -96,7 +116,44 @@ class Gpus:
             is_known = need.weights is not None and self._devices.memory
             own_cut = cut if is_known else 0
             places[need] = self._place(need, self._ids, own_cut, shares.get(need))
-        return places
+        return self._with_caches(places, cut)
+
+    def _with_caches(self, places: Places, cut: int) -> Places:
+        """Add the size of each engine's cache, so that all can load at once.
+
+        Where one of them can't be told its size, they load one after the other, and measure.
+        """
+        sized = {}
+        for need, place in places.items():
+            share = place.memory or need.parallel.memory or 0.0
+            cache = self._cache(need, cut, share)
+            if cache is None and not need.parallel.has_cache:
+                return places
+            sized[need] = replace(place, cache=cache)
+        return sized
+
+    def _cache(self, need: EngineNeed, cut: int, share: float) -> float | None:
+        """GiB for the cache in this share of a GPU; None if only measuring can tell.
+
+        That is so if the size of something else is unknown, or if little is left for the cache.
+        """
+        is_known = need.weights is not None and self._devices.memory
+        if not is_known or need.parallel.has_cache or need.parallel.is_unusual:
+            return None
+        taken = weights_on_each(need, cut) + self._working(need)
+        cache = math.floor(10 * (share * self._memory - taken)) / 10
+        if need.is_encoder:
+            return max(0.1, cache)
+        return cache if cache >= LEAST_CACHE else None
+
+    def _working(self, need: EngineNeed) -> float:
+        """GiB that an engine takes on each GPU besides weights and cache."""
+        if need.is_encoder:
+            return ENCODER_WORKING
+        is_large = self._memory >= LARGE
+        answers = need.parallel.sequences or (1024 if is_large else 256)
+        logits = LOGITS * answers * (need.vocabulary or VOCABULARY) / 2**30
+        return WORKING[is_large] + logits
 
     def _shares(self, needs: Sequence[EngineNeed], cut: int) -> dict[EngineNeed, float]:
         """The share of memory for each engine whose share the user does not set.
@@ -182,7 +239,9 @@ class Gpus:
         """Put copies of a model on GPUs, each split over ``cut``; a single copy if that is 0."""
         is_all = ids == self._ids and not self._devices.busy
         memory = None if share is None else round(share, 2)
-        place = Assignment(() if is_all else ids, memory=memory)
+        place = Assignment(
+            () if is_all else ids, memory=memory, is_eager=need.is_encoder
+        )
         if need.parallel.is_given or not cut:
             return place
         return replace(place, shards=cut, copies=max(1, len(ids) // cut))

@@ -27,6 +27,7 @@ class EngineNeed:
         weights: GiB of the model's weight files; None if unknown.
         answers, judges: whether it serves the candidate, and whether it serves a judge.
         classifies: True if it reads each text once and writes nothing.
+        vocabulary: tokens that the model knows; None if unknown.
     """
 
     model: str
@@ -35,6 +36,7 @@ class EngineNeed:
     answers: bool = True
     judges: bool = False
     classifies: bool = False
+    vocabulary: int | None = None
 
     @property
     def name(self) -> str:

@@ -10,7 +10,11 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from refusal_checks.core.errors import EngineDiedError, EngineStartError
+from refusal_checks.core.errors import (
+    EngineDiedError,
+    EngineStartError,
+    OutOfMemoryError,
+)
 from refusal_checks.core.sampling import JudgeSampling, Sampling
 from refusal_checks.core.settings import Limits, RequestPace
 from refusal_checks.engines import devices, kinds
@@ -213,6 +217,7 @@ class Engines(Servers):
         candidate = _specs([self._settings.candidate])
         judges = _specs(self._settings.judges)
         classifiers = _specs(filter(_classifies, self._models))
+        vocabularies = _vocabularies(self._models)
         needed: Needs = {}
         for spec, process in self._engines.items():
             if spec in specs:
@@ -224,6 +229,7 @@ class Engines(Servers):
                     answers=spec in candidate,
                     judges=spec in judges,
                     classifies=spec in classifiers,
+                    vocabulary=vocabularies.get(spec),
                 )
         return needed
 
@@ -245,8 +251,9 @@ class Engines(Servers):
     def _start(self, engines: Sequence[EngineProcess], say: Say) -> None:
         """Start engines and wait until they are ready.
 
-        Engines that share a GPU load one after the other: vLLM's memory profiling fails if two
-        start at once.
+        Engines that share a GPU load one after the other unless the size of each one's cache is
+        given: two that measure the memory at once fail. One that does not get the memory planned
+        for it starts again once the others are ready, and then measures what there is.
         """
         groups = [engines]
         if self._must_load_alone(engines):
@@ -255,9 +262,27 @@ class Engines(Servers):
             for process in group:
                 if not process.is_running():
                     self._launch(process, say)
+            refused = []
             for process in group:
-                process.wait_ready(self._settings.start_timeout, say)
-                self._learn(process, say)
+                try:
+                    self._await(process, say)
+                except OutOfMemoryError:
+                    if len(group) == 1 or process.place.cache is None:
+                        raise
+                    refused.append(process)
+            for process in refused:
+                say(
+                    f"{process.engine.title} did not get the memory planned for "
+                    f"{process.spec.model} beside the other engine: it starts again and "
+                    "measures what is there"
+                )
+                process.place = replace(process.place, cache=None)
+                self._launch(process, say)
+                self._await(process, say)
+
+    def _await(self, process: EngineProcess, say: Say) -> None:
+        process.wait_ready(self._settings.start_timeout, say)
+        self._learn(process, say)
 
     def _launch(self, process: EngineProcess, say: Say) -> None:
         process.log = self._logs[process.spec]  # a run before may have started it
@@ -280,10 +305,17 @@ class Engines(Servers):
     def _must_load_alone(self, engines: Sequence[EngineProcess]) -> bool:
         if self.placement.kind == "split":
             return False
-        return any(
-            process.engine.loads_alone and not process.engine.runs_on_cpu()
-            for process in engines
-        )
+        for process in engines:
+            is_sized = (
+                process.place.cache is not None
+                or process.engine.parallel(process.spec.args).has_cache
+            )
+            loads_alone = (
+                process.engine.loads_alone and not process.engine.runs_on_cpu()
+            )
+            if loads_alone and not is_sized:
+                return True
+        return False
 
     async def ready(self, models: Iterable[Model] | None = None) -> None:
         awaited = self._of_turn()
@@ -356,6 +388,14 @@ def _specs(models: Iterable[Model]) -> dict[EngineSpec, None]:
     """The specs of the engines for these models, in order and without repeats."""
     served = (model for model in models if isinstance(model, Served))
     return dict.fromkeys(map(EngineSpec.of, served))
+
+
+def _vocabularies(models: Iterable[Model]) -> dict[EngineSpec, int | None]:
+    return {
+        EngineSpec.of(model): model_files.vocabulary(model)
+        for model in models
+        if isinstance(model, Served)
+    }
 
 
 def _classifies(model: Model) -> bool:

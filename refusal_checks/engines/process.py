@@ -15,10 +15,20 @@ from pathlib import Path
 
 import psutil
 
-from refusal_checks.core.errors import EngineDiedError, EngineStartError
+from refusal_checks.core.errors import (
+    EngineDiedError,
+    EngineStartError,
+    OutOfMemoryError,
+)
 from refusal_checks.engines import kinds
 from refusal_checks.engines.engine import WHOLE_MACHINE, EngineSpec
-from refusal_checks.engines.engine_logs import LOG_READ, LOG_WIDTH, cause_in, last_words
+from refusal_checks.engines.engine_logs import (
+    LOG_READ,
+    LOG_WIDTH,
+    cause_in,
+    is_short_of_memory,
+    last_words,
+)
 from refusal_checks.engines.servers import Say
 
 POLL = 0.5
@@ -94,7 +104,11 @@ class EngineProcess:
                         f"{address}; run the same command again, which chooses another port"
                     )
                     break
-                progress(f"{title} is ready after {elapsed:.0f} s: {self.spec.model}")
+                told = self.engine.cache_told(self._read_log())
+                words = f" ({told})" if told else ""
+                progress(
+                    f"{title} is ready after {elapsed:.0f} s: {self.spec.model}{words}"
+                )
                 return
             if elapsed > timeout:
                 problem = f"was not ready after {timeout:.0f} s"
@@ -106,8 +120,17 @@ class EngineProcess:
         else:
             problem = "ended before it was ready"
         error = EngineStartError(self.report(problem))
+        if is_short_of_memory(self._read_log()):
+            error = OutOfMemoryError(str(error))
         self.stop()
         raise error
+
+    def _read_log(self) -> str:
+        """The end of what the server has printed since its start."""
+        with self.log.open("rb") as log:
+            size = log.seek(0, os.SEEK_END)
+            log.seek(max(self._log_start, size - LOG_READ))
+            return log.read().decode(errors="replace")
 
     def _has_port(self) -> bool:
         """False if another process listens on the port, which must not get the key.
@@ -155,10 +178,9 @@ class EngineProcess:
 
     def report(self, what: str) -> str:
         """What to do and why, as far as the log tells; the command; the log's last lines."""
-        log = self.log.read_bytes()[self._log_start :][-LOG_READ:]
         noise = re.compile(self.engine.noise)
         lines = []
-        for line in log.decode(errors="replace").splitlines():
+        for line in self._read_log().splitlines():
             if not noise.search(line[:LOG_WIDTH]):
                 lines.append(line[:LOG_WIDTH])
         shown = last_words(lines)

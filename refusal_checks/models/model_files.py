@@ -86,6 +86,16 @@ def _read_object(path: Path | None) -> Mapping[str, Any]:
     return {}
 
 
+def vocabulary(model: Served) -> int | None:
+    """Number of tokens that a model knows, from its configuration; None if it does not say."""
+    about = configuration(model)
+    with suppress(*MALFORMED):
+        size = about.get("text_config", about)["vocab_size"]
+        if type(size) is int and size > 0:
+            return size
+    return None
+
+
 _REASONERS = ("gpt-oss", "gpt_oss", "deepseek-r1", "qwq", "magistral", "-thinking")
 """Parts of the names of models that always reason, in lower case; one is a type of model, too."""
 

@@ -33,7 +33,7 @@ LEAST = 60
 def is_server(process: psutil.Process) -> bool:
     found = words(process)
     return (
-        "vllm.entrypoints.openai.api_server" in found
+        any(word.startswith("vllm.entrypoints.") for word in found)
         and "refusal_checks.engines.guard" not in found
     )
 

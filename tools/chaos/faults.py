@@ -87,8 +87,10 @@ def guards(session: psutil.Process) -> list[psutil.Process]:
 
 
 def servers(session: psutil.Process) -> list[psutil.Process]:
-    name = "vllm.entrypoints.openai.api_server"
-    return _children(session, lambda line: name in line and not _is_guard(line))
+    def is_server(line: list[str]) -> bool:
+        return any(word.startswith("vllm.entrypoints.") for word in line)
+
+    return _children(session, lambda line: is_server(line) and not _is_guard(line))
 
 
 def cores(session: psutil.Process) -> list[psutil.Process]:

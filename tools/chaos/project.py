@@ -78,11 +78,13 @@ class Project:
         (folder / "test_gates.py").write_bytes(
             (ROOT / "tests/gates/test_gates.py").read_bytes()
         )
-        package = folder / "vllm" / "entrypoints" / "openai"
-        package.mkdir(parents=True)
-        for parent in (package, package.parent, package.parent.parent):
-            (parent / "__init__.py").touch()
-        (package / "api_server.py").write_text(ENTRY.format(path=server.__file__))
+        entrypoints = folder / "vllm" / "entrypoints"
+        for module in ("openai/api_server.py", "cli/main.py"):
+            path = entrypoints / module
+            path.parent.mkdir(parents=True)
+            for parent in (path.parent, entrypoints, entrypoints.parent):
+                (parent / "__init__.py").touch()
+            path.write_text(ENTRY.format(path=server.__file__))
 
     @property
     def attached(self) -> tuple[str, ...]:

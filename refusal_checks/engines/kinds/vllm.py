@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from refusal_checks.core.errors import ModelError, UserError
 from refusal_checks.engines.engine import Assignment, Engine, EngineSpec, Parallel
@@ -28,11 +28,27 @@ _FLAGS = {
     "data_backend": ("--data-parallel-backend", "-dpb"),
     "data_address": ("--data-parallel-address", "-dpa"),
     "memory": ("--gpu-memory-utilization",),
+    "kv_cache": ("--kv-cache-memory-bytes", "--kv-cache-memory"),
     "sequences": ("--max-num-seqs",),
     "revision": ("--revision",),
     "cache": ("--download-dir",),
 }
 """vLLM's names of the arguments that matter here."""
+
+_UNUSUAL = re.compile(
+    r"--(enable-lora|lora-modules|speculative-|dtype|quantization|hf-overrides|hf-config-path"
+    r"|max-num-batched-tokens|limit-mm-per-prompt|cpu-offload-gb|num-gpu-blocks-override"
+    r"|no-enable-chunked-prefill|config)|-q$|-sc$"
+)
+"""Arguments with which weights or activations take another size than the files tell."""
+
+_CACHE_LINES = (
+    r"reserved ([\d.]+) GiB memory for KV Cache",
+    r"Available KV cache memory: ([\d.]+) GiB",
+)
+"""Lines of its log with the size of the cache: as it was given, and as it was measured."""
+
+_TOKENS_LINE = r"GPU KV cache size: ([\d,]+) tokens"
 
 _BINDING = "VLLM_CPU_OMP_THREADS_BIND"
 """Variable that says which cores the threads of each rank are bound to."""
@@ -61,13 +77,52 @@ def cpu_dtype(about: Path = Path("/proc/cpuinfo")) -> str:
     return "float32" if "\nflags" in text and "avx512f" not in text else "bfloat16"
 
 
-def _stops_gently(version: str) -> bool:
-    """True if this vLLM has ``--shutdown-timeout``: from 0.32 on, and in builds from a checkout."""
+class _Features(NamedTuple):
+    """What only some versions of vLLM have; all else that is used exists since before 0.20.
+
+    Attributes:
+        shutdown_timeout: ``--shutdown-timeout``, without which an engine stops less gently.
+        startup_plan: it remembers how much memory it measured at the first start.
+        serve: the command ``vllm`` works, of which the module is deprecated since 0.29.
+    """
+
+    shutdown_timeout: bool
+    startup_plan: bool
+    serve: bool
+
+
+def _features() -> _Features:
+    version = _version()
+    return _Features(
+        shutdown_timeout=_is_since(version, (0, 25)),
+        startup_plan=_is_since(version, (0, 30)),
+        serve=_has_command(),
+    )
+
+
+def _is_since(version: str, first: tuple[int, int]) -> bool:
+    """True for this release and later ones, and for builds from a checkout."""
     numbers = re.match(r"(\d+)\.(\d+)", version)
     if numbers is None:
         return True
     release = int(numbers[1]), int(numbers[2])
-    return release == (0, 0) or release >= (0, 32)
+    return release == (0, 0) or release >= first
+
+
+def _has_command() -> bool:
+    """True if ``vllm serve`` works.
+
+    It asks for the version of the distribution ``vllm``, so that it fails where a CPU build is
+    installed under another name.
+    """
+    with suppress(importlib.metadata.PackageNotFoundError):
+        return bool(importlib.metadata.version("vllm"))
+    return False
+
+
+_MODULE = (sys.executable, "-m", "vllm.entrypoints.openai.api_server")
+_COMMAND = (sys.executable, "-m", "vllm.entrypoints.cli.main", "serve")
+"""What ``vllm serve`` does, of the same Python as this process whatever the PATH says."""
 
 
 def _remedy() -> str:
@@ -85,7 +140,7 @@ class Vllm(Engine):
     modules = ("vllm",)
     packages = ("vllm", "vllm-cpu", "torch")
     remedy = _remedy()
-    program = (sys.executable, "-m", "vllm.entrypoints.openai.api_server")
+    program = _COMMAND if _has_command() else _MODULE
     key_variable = "VLLM_API_KEY"
     noise = r'leaked|nanobind|skipped remainder|"(GET|POST) /'
     vital = "VLLM::EngineCore"
@@ -96,7 +151,10 @@ class Vllm(Engine):
 
     def arguments(self, spec: EngineSpec, port: int, place: Assignment) -> list[str]:
         address = ["--host", "127.0.0.1", "--port", str(port)]
-        arguments = ["--model", spec.model, *address, *self._settings(spec)]
+        model = ["--model", spec.model]
+        if not spec.program and self.program == _COMMAND:
+            model = [spec.model]
+        arguments = [*model, *address, *self._settings(spec)]
         # Another program may not have this package.
         if not spec.program:
             arguments += ["--middleware", "refusal_checks.engines.guard.KeyCheck"]
@@ -106,6 +164,12 @@ class Vllm(Engine):
             arguments += ["--tensor-parallel-size", str(place.shards)]
         if place.copies > 1:
             arguments += ["--data-parallel-size", str(place.copies)]
+        if not runs_on_cpu():
+            if place.cache is not None:
+                size = round(place.cache * 2**30)
+                arguments += ["--kv-cache-memory-bytes", str(size)]
+            if place.is_eager:
+                arguments += ["--enforce-eager"]
         return [*arguments, *spec.args]
 
     def batch_command(
@@ -125,8 +189,7 @@ class Vllm(Engine):
     def _settings(self, spec: EngineSpec) -> list[str]:
         # The sampling of a run is what its settings say, not what a model's folder suggests.
         settings = ["--generation-config", "vllm"]
-        # All other flags exist since before 0.20; without this one an engine stops less gently.
-        if _stops_gently(_version()):
+        if _features().shutdown_timeout:
             settings += ["--shutdown-timeout", "3"]
         # A weak judge can otherwise spend its whole budget on white space between JSON tokens;
         # to forbid that needs a named backend.
@@ -163,10 +226,13 @@ class Vllm(Engine):
             )
             variables[_BINDING] = bound if len(cores) >= ranks else "nobind"
         if runs_on_cpu():
-            variables["VLLM_CPU_KVCACHE_SPACE"] = str(place.cache or 1)
+            variables["VLLM_CPU_KVCACHE_SPACE"] = f"{place.cache or 1:.0f}"
             if self._in_one_process(spec):
                 # Else the platform turns the uni executor back into one more process to start.
                 variables["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
+        elif place.cache is None and _features().startup_plan:
+            # The next start on a device with as much free memory measures nothing.
+            variables["VLLM_ENABLE_STARTUP_PLAN"] = "1"
         return variables
 
     def parallel(self, args: Sequence[str]) -> Parallel:
@@ -184,7 +250,20 @@ class Vllm(Engine):
             or "ray" in (values["executor"], values["data_backend"])
             or values["data_address"] is not None,
             memory=_share(values["memory"]),
+            has_cache=values["kv_cache"] is not None,
+            sequences=_count(values["sequences"]) if values["sequences"] else None,
+            is_unusual=any(map(_UNUSUAL.match, _dashed(args))),
         )
+
+    def cache_told(self, log: str) -> str:
+        sizes = [size for line in _CACHE_LINES for size in re.findall(line, log)]
+        tokens = re.findall(_TOKENS_LINE, log)
+        told = []
+        if sizes:
+            told.append(f"{sizes[-1]} GiB")
+        if tokens:
+            told.append(f"{tokens[-1]} tokens")
+        return f"cache of {', '.join(told)}" if told else ""
 
     def sequences(self, args: Sequence[str]) -> int:
         given = _read(args)["sequences"]
@@ -242,10 +321,13 @@ def _read(args: Sequence[str]) -> dict[str, str | None]:
     parser = _Parser(add_help=False, allow_abbrev=False)
     for name, flags in _FLAGS.items():
         parser.add_argument(*flags, dest=name)
-    dashed = [
+    return vars(parser.parse_known_args(_dashed(args))[0])
+
+
+def _dashed(args: Sequence[str]) -> list[str]:
+    return [
         re.sub(r"^--[^=]*", lambda flag: flag[0].replace("_", "-"), arg) for arg in args
     ]
-    return vars(parser.parse_known_args(dashed)[0])
 
 
 def _count(text: str | None) -> int:

@@ -121,7 +121,7 @@ TOGETHER = PlacementRequest("together")
         ("4 gpu 80", PAIR, TOGETHER, "together: memory=0.29 copies=4 | memory=0.61 copies=4"),
         # (50 + (72 - 53.25) / 2) / 80 and (3.25 + ...) / 80
         ("4 gpu 80", "candidate 100, judge 13 -tp 4", TOGETHER,
-         "together: memory=0.74 shards=2 copies=2 | memory=0.16"),
+         "together: memory=0.74 shards=2 copies=2 cache=1.2 | memory=0.16 cache=1.5"),
         ("4 gpu 80", PAIR, PlacementRequest(candidate_devices=("3",)),
          "split: devices=3 | devices=0,1,2 copies=3"),
         ("4 gpu 80", "candidate ?, judge 40", PlacementRequest("split", ("0", "1"), ("2",)),
@@ -193,7 +193,12 @@ def test_no_gpu_is_given_twice_and_no_memory_that_is_not_there(
         assert set(one.devices) | set(other.devices) <= set(map(str, range(count)))
         assert one.devices
         assert other.devices
+    caches = [place.cache for place in found.places]
+    assert all(caches) or not any(caches), "else they would load one after the other"
     if found.kind == "together":
+        for model, place in zip(models, found.places, strict=True):
+            used = (model.weights or 0.0) / place.shards + (place.cache or 0.0)
+            assert used <= (place.memory or 0.0) * memory
         assert sum(place.memory or 0 for place in found.places) <= 0.9 + 0.01
         assert all(place.memory for place in found.places)
     assert not (at_once and found.kind == "turns")

@@ -9,14 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from refusal_checks.core.errors import EngineDiedError, EngineStartError, ModelError
+from refusal_checks.core.errors import (
+    EngineDiedError,
+    EngineStartError,
+    ModelError,
+    OutOfMemoryError,
+)
 from refusal_checks.core.sampling import JudgeSampling, Sampling
 from refusal_checks.core.settings import Limits
-from refusal_checks.engines import process
+from refusal_checks.engines import devices, process
+from refusal_checks.engines.devices import Devices
 from refusal_checks.engines.kinds import vllm
 from refusal_checks.engines.kinds.transformers import Transformers
 from refusal_checks.engines.kinds.vllm import Vllm
 from refusal_checks.engines.pool import Engines, PoolSettings
+from refusal_checks.models import weights as weight_sizes
 from refusal_checks.models.client.capabilities import Capabilities, Support
 from refusal_checks.models.client.usage import Usage
 from refusal_checks.models.names import (
@@ -72,16 +79,30 @@ def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engines
     found.close()
 
 
+GPU = Devices("gpu", ("0",), 80.0)
+ALONE = ["launch model", "ready model", "launch other", "ready other"]
+AT_ONCE = ["launch model", "launch other", "ready model", "ready other"]
+
+
 @pytest.mark.parametrize(
-    ("cpu", "steps"),
+    ("cpu", "here", "weights", "steps"),
     [
-        (False, ["launch model", "ready model", "launch other", "ready other"]),
-        (True, ["launch model", "launch other", "ready model", "ready other"]),
+        (False, devices.NONE, 1.0, ALONE),
+        (False, GPU, None, ALONE),
+        (False, GPU, 1.0, AT_ONCE),
+        (True, devices.NONE, 1.0, AT_ONCE),
     ],
 )
-def test_engines_that_share_a_gpu_start_one_after_the_other_and_again_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cpu: bool, steps: list[str]
+def test_engines_that_share_a_gpu_start_at_once_if_their_caches_are_told_and_again_once(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    cpu: bool,
+    here: Devices,
+    weights: float | None,
+    steps: list[str],
 ) -> None:
+    monkeypatch.setattr(devices, "gpus", lambda: here)
+    monkeypatch.setattr(weight_sizes, "weights_gib", lambda model, *_: weights)
     done: list[str] = []
     ready: set[str] = set()
 
@@ -115,6 +136,29 @@ def test_engines_that_share_a_gpu_start_one_after_the_other_and_again_once(
         assert line.startswith(
             f"vLLM ended during the run and was started again, once: {model};"
         )
+
+
+def test_an_engine_refused_its_memory_starts_again_alone_and_measures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vllm, "runs_on_cpu", lambda: False)
+    monkeypatch.setattr(devices, "gpus", lambda: GPU)
+    monkeypatch.setattr(weight_sizes, "weights_gib", lambda model, *_: 1.0)
+    done: list[str] = []
+
+    def wait_ready(own: process.EngineProcess, *_: object) -> None:
+        done.append(f"{own.spec.model}: {own.place.cache is not None}")
+        if own.spec.model == "model" and own.place.cache:
+            raise OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(process.EngineProcess, "launch", lambda own: None)
+    monkeypatch.setattr(process.EngineProcess, "wait_ready", wait_ready)
+    found = engines(tmp_path, ALIGNED, OTHER)
+    said: list[str] = []
+    found.start(said.append)
+    assert done == ["model: True", "other: True", "model: False"]
+    (line,) = [line for line in said if "starting" not in line]
+    assert line.startswith("vLLM did not get the memory planned for model")
 
 
 @pytest.mark.parametrize(("cpu", "waits"), [(True, False), (False, True)])

@@ -13,7 +13,12 @@ from typing import Any
 import psutil
 import pytest
 
-from refusal_checks.core.errors import EndpointError, EngineDiedError, EngineStartError
+from refusal_checks.core.errors import (
+    EndpointError,
+    EngineDiedError,
+    EngineStartError,
+    OutOfMemoryError,
+)
 from refusal_checks.core.settings import Limits
 from refusal_checks.engines import engine_transport, guard, process
 from refusal_checks.engines.engine import Assignment, EngineSpec
@@ -225,6 +230,14 @@ def test_a_server_ends_with_its_engine_process(tag: str, make: Make) -> None:
             "ValueError: no room",
             "",
         ),
+        (
+            [
+                "(EngineCore pid=9) ValueError: Free memory on device cuda:0 (9.1/79.2 GiB) ..."
+            ],
+            "ValueError: Free memory on device cuda:0 (9.1/79.2 GiB) ...",
+            "free the GPU, or give the engine less of it (--candidate-args or --judge-args with "
+            "--gpu-memory-utilization)",
+        ),
         (["all is well"], "", ""),
     ],
 )
@@ -232,6 +245,24 @@ def test_the_cause_is_found_in_the_log_and_says_what_to_do(
     lines: list[str], cause: str, remedy: str
 ) -> None:
     assert cause_in(lines) == (cause, remedy)
+
+
+@pytest.mark.parametrize(
+    ("cause", "is_short"),
+    [
+        ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB", True),
+        ("ValueError: No available memory for the cache blocks. Try", True),
+        ("ValueError: no such model", False),
+    ],
+)
+def test_an_engine_without_enough_memory_is_known(
+    make: Make, cause: str, is_short: bool
+) -> None:
+    server = make(lambda port: [sys.executable, "-c", f"raise SystemExit({cause!r})"])
+    server.launch()
+    with pytest.raises(EngineStartError, match="ended before it was ready") as fault:
+        server.wait_ready(20)
+    assert isinstance(fault.value, OutOfMemoryError) is is_short
 
 
 START = "RuntimeError: Engine core initialization failed. See root cause above. Failed core: {}"

@@ -158,6 +158,17 @@ def test_memory_shards_and_copies_become_arguments() -> None:
     assert ENGINE.command(EngineSpec("m"), 1, place)[-6:] == sizes.split()
 
 
+@pytest.mark.parametrize("cpu", [True, False])
+def test_a_cache_and_a_start_without_compiling_become_arguments_on_a_gpu(
+    monkeypatch: pytest.MonkeyPatch, cpu: bool
+) -> None:
+    monkeypatch.setattr(vllm, "runs_on_cpu", lambda: cpu)
+    found = ENGINE.command(EngineSpec("m"), 1, Assignment(cache=1.5, is_eager=True))
+    sizes = ["--kv-cache-memory-bytes", "1610612736", "--enforce-eager"]
+    assert (found[-3:] == sizes) is not cpu
+    assert found.count("--enforce-eager") == 1
+
+
 def test_another_program_takes_the_same_arguments(tmp_path: Path) -> None:
     spec = EngineSpec("m", ("--seed", "1"), program=("fork/bin/python", "-m", "server"))
     own = ENGINE.command(EngineSpec("m", spec.args), 1)
@@ -214,6 +225,10 @@ def test_variables_that_log_texts_are_refused(
         ("--distributed-executor-backend=mp", Parallel()),
         ("-n 2", Parallel(is_elsewhere=True)),
         ("--nnodes 1", Parallel()),
+        ("--kv-cache-memory-bytes=2G", Parallel(has_cache=True)),
+        ("--max-num-seqs 64", Parallel(sequences=64)),
+        ("--speculative_config={}", Parallel(is_unusual=True)),
+        ("--dtype float32", Parallel(is_unusual=True)),
     ],
 )
 def test_the_user_s_arguments_say_how_an_engine_is_spread(
@@ -228,16 +243,51 @@ def test_arguments_that_cannot_be_read_are_the_user_s_error() -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "gentle"),
-    [("0.32.0+cpu", True), ("0.33.1", True), ("1.0", True), ("0.20.2", False), ("0.31.1rc1", False),
-     ("0.0.dev1+gabc", True), ("dev", True)],
+    ("version", "gentle", "plans"),
+    [("0.32.0", True, True), ("0.30.1rc1", True, True), ("1.0", True, True),
+     ("0.25.1", True, False), ("0.24.1", False, False), ("0.0.dev1+gabc", True, True),
+     ("dev", True, True), ("0.32.0+cpu", True, False)],
 )  # fmt: skip
-def test_flags_are_chosen_by_vllm_s_version(
-    monkeypatch: pytest.MonkeyPatch, version: str, gentle: bool
+def test_flags_and_variables_are_chosen_by_vllm_s_version(
+    monkeypatch: pytest.MonkeyPatch, version: str, gentle: bool, plans: bool
 ) -> None:
+    monkeypatch.delenv("VLLM_ENABLE_STARTUP_PLAN", raising=False)
     monkeypatch.setattr("importlib.metadata.version", lambda _: version)
-    arguments = ENGINE.arguments(EngineSpec("m"), 1, Assignment())
+    spec = EngineSpec("m")
+    arguments = ENGINE.arguments(spec, 1, Assignment())
     assert ("--shutdown-timeout" in arguments) is gentle
+    plan = "VLLM_ENABLE_STARTUP_PLAN"
+    assert (plan in ENGINE.environment("", spec)) is plans
+    sized = ENGINE.environment("", spec, Assignment(cache=2.0))
+    assert plan not in sized, "which measures nothing"
+
+
+@pytest.mark.parametrize("has_command", [True, False])
+def test_the_command_starts_it_where_there_is_one(
+    monkeypatch: pytest.MonkeyPatch, has_command: bool
+) -> None:
+    program = vllm._COMMAND if has_command else vllm._MODULE
+    monkeypatch.setattr(vllm.Vllm, "program", program)
+    model = ["serve", "m"] if has_command else [program[-1], "--model", "m"]
+    found = ENGINE.command(EngineSpec("m"), 1)
+    start = len(program) - 1
+    assert found[start : start + len(model)] == model
+    fork = EngineSpec("m", program=("fork/python", "-m", "server"))
+    assert ENGINE.command(fork, 1)[3:5] == ["--model", "m"], "it may be the module"
+
+
+@pytest.mark.parametrize(
+    ("log", "told"),
+    [
+        ("INFO Initial free memory 70.1 GiB, reserved 12.3 GiB memory for KV Cache as specified\n"
+         "INFO GPU KV cache size: 98,304 tokens\n", "cache of 12.3 GiB, 98,304 tokens"),
+        ("INFO Available KV cache memory: 30.05 GiB\nINFO GPU KV cache size: 9 tokens",
+         "cache of 30.05 GiB, 9 tokens"),
+        ("INFO Application startup complete.", ""),
+    ],
+)  # fmt: skip
+def test_the_log_tells_the_cache_that_it_got(log: str, told: str) -> None:
+    assert ENGINE.cache_told(log) == told
 
 
 async def receive() -> Message:
