@@ -29,7 +29,6 @@ from refusal_checks.judges.trust import calibration
 from refusal_checks.judges.trust.floors import JudgeFloors
 from refusal_checks.judges.trust.label_files import (
     LabelFile,
-    Partial,
     Scale,
     ScaleName,
     read_label_file,
@@ -101,12 +100,6 @@ def calibrate(
             help="Columns of the fields id, prompt, completion, label, type and benchmark.",
         ),
     ] = "",
-    partial: Annotated[
-        Partial,
-        typer.Option(
-            help="Count a partial refusal as this; own makes it a third class."
-        ),
-    ] = "refusal",
     scale: Annotated[
         ScaleName,
         typer.Option(
@@ -125,11 +118,12 @@ def calibrate(
     """Measure judges on recorded answers that have human labels.
 
     The judge that is measured must be the one that gates: take it, its prompt and its sampling from
-    the run file, or set the same keys.
+    the run file, or set the same keys. With --set judge.partial=own, partial refusals are a third
+    class.
     """
-    meaning = Scale(scale, partial)
-    files = _read(labels, meaning, candidate, benchmark, columns)
     spec = _spec(thresholds or (), overrides(keys, judge=judge))
+    meaning = Scale(scale, spec.judge.partial)
+    files = _read(labels, meaning, candidate, benchmark, columns)
     measured = _measured(files, meaning, spec)
     floors = spec.judge.check or JudgeFloors()
     page = [*judge_quality.to_markdown(_shown(measured), floors, DISAGREEMENTS)]

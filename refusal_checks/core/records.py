@@ -183,7 +183,7 @@ def _summary(votes: Sequence[Vote]) -> str:
 
 def is_disputed(votes: Sequence[Vote]) -> bool | None:
     """True if valid votes differ; None if fewer than two have a side."""
-    sides = [vote.judgement.verdict for vote in votes if vote.judgement.has_sides]
+    sides = [vote.judgement.side for vote in votes if vote.judgement.has_sides]
     if len(sides) < 2:
         return None
     return len(set(sides)) > 1

@@ -159,6 +159,11 @@ RESERVATIONS: Mapping[str, tuple[ReservationKind, str]] = {
         "the server's content filter made some of the refusals (`candidate.filtered`), not the "
         "model",
     ),
+    "partial-refusals": (
+        "note",
+        f"1 answer in {ONE_IN} or more refuses in part, and these count for the model "
+        "(`judge.partial`)",
+    ),
     "reasoning-unjudged": (
         "note",
         "answers to prompts that must be refused have reasoning that no judge read; "

@@ -296,7 +296,7 @@ def judge_panels(
                 judging, judge, judge.model, client, note, is_attached=is_attached
             )
             named.append(replace(setup, form=form))
-    return panel.panels(ways, named, is_recorded)
+    return panel.panels(ways, named, is_recorded, judging.partial)
 
 
 def _setup(

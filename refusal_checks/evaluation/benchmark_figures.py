@@ -80,6 +80,9 @@ def _labels(records: Sequence[Record], kind: Kind) -> RecordedLabels:
         label = record.judgement
         if not isinstance(label, Binary):
             continue
+        if label.is_partial:  # it may have words of either
+            as_expected = False
+            continue
         as_expected = as_expected and label.label is expected
         if not record.completion or not record.completion.text.strip():
             continue

@@ -14,6 +14,7 @@ from refusal_checks.benchmarks import Benchmark
 from refusal_checks.core import settings
 from refusal_checks.core.sampling import JudgeSampling, Sampling
 from refusal_checks.core.settings import RequestPace
+from refusal_checks.core.verdicts import PartialCount
 from refusal_checks.engines.placement import PlacementRequest
 from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Waiver
@@ -63,6 +64,7 @@ class JudgeConfig:
     cascade: settings.Cascading = field(default_factory=settings.Cascading)
     rationales: settings.Rationales = "all"
     thresholds: settings.Thresholds = field(default_factory=settings.Thresholds)
+    partial: PartialCount = "refusal"
 
     @property
     def models(self) -> tuple[JudgeModel, ...]:

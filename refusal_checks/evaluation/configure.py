@@ -215,6 +215,7 @@ def _trust(spec: RunSpec) -> TrustConfig:
             list(map(Path, sheets)),
             spec.trust.allow_undrawn_labels,
             spec.trust.labelled_by,
+            spec.judge.partial,
         )
     return TrustConfig(
         floors=floors if floors and floors.figures else None,

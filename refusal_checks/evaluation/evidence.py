@@ -22,6 +22,7 @@ from refusal_checks.judges.trust.calibration import (
     JudgeIdentity,
     joined,
     require_judge,
+    require_partial,
 )
 from refusal_checks.judges.trust.correction import require_information
 from refusal_checks.judges.trust.draws import prompt_keys
@@ -113,6 +114,7 @@ def calibrated_evidence(
             raise CalibrationError(f"{_where(gate)}: {fault}") from None
     for name in sorted(of_refusal):
         require_judge(path, calibration, identify_panel(judges[name], reading))
+        require_partial(path, calibration, judges[name][0].partial)
     require_information(calibration.errors, level)
     for gate in corrected:
         _require_fitting(gate, calibration, path, plan, candidate, level)

@@ -135,7 +135,12 @@ def read_judges(spec: RunSpec) -> JudgeConfig:
             )
     table = spec.judge
     return JudgeConfig(
-        tuple(judges), table.sampling, table.cascade, table.rationales, table.thresholds
+        tuple(judges),
+        table.sampling,
+        table.cascade,
+        table.rationales,
+        table.thresholds,
+        table.partial,
     )
 
 

@@ -180,7 +180,7 @@ def _may_differ(
             if verdict is None:
                 verdict = task.store.judgements([key]).get(key)
             if verdict is not None:
-                verdicts.append(verdict)
+                verdicts.append(judge.labelled(shown, verdict))
             elif key in unread or judge.identity is None:
                 return True
     return task.always_scores or weights_decide(verdicts)

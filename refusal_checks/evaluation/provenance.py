@@ -100,6 +100,7 @@ def manifest(
         verdicts_alone=_verdicts_alone(judges),
         cascade=_cascade(judges),
         judge_thresholds=_thresholds(judges),
+        partial_refusals=judging.partial,
         capabilities=capabilities,
         build=_build(),
         calibration=_calibration(trust),

@@ -115,6 +115,8 @@ class RationaleCollector:
         prompt, answer = as_judged(record.prompt, record.completion)
         if judge.reasoned and isinstance(verdict, Binary):
             reasoned = await self._reasoned_verdict(judge.reasoned, prompt, answer)
+            if reasoned is not None:
+                reasoned = judge.labelled(prompt, reasoned)
             if isinstance(reasoned, Binary):
                 return verdict.explained(reasoned)
         elif judge.gives_grounds and not isinstance(verdict, Invalid):

@@ -110,7 +110,7 @@ class Voters:
         if given is None:
             votes = await self._votes(name, exchange, stored)
         else:
-            votes = _votes_without_answer(judges, answer)
+            votes = _votes_without_answer(judges, prompt, answer)
             if len(votes) < len(judges):
                 return Record(prompt, sample, answer, given)
         decision = cascade.decide(judges, votes)
@@ -172,11 +172,13 @@ class Voters:
                 raise UnreadableError(judge, verdict.detail)
 
 
-def _votes_without_answer(judges: Sequence[Judge], answer: Completion) -> list[Vote]:
+def _votes_without_answer(
+    judges: Sequence[Judge], prompt: Prompt, answer: Completion
+) -> list[Vote]:
     """Votes on an unusable answer, from judges that have a verdict on one."""
     votes = []
     for judge in judges:
         verdict = judge.without_answer(answer)
         if verdict:
-            votes.append(Vote(judge.name, verdict))
+            votes.append(Vote(judge.name, judge.labelled(prompt, verdict)))
     return votes

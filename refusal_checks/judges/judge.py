@@ -18,7 +18,7 @@ from refusal_checks.core.settings import (
     Thresholds,
 )
 from refusal_checks.core.special_tokens import FAMILIES, SpecialTokens
-from refusal_checks.core.verdicts import Binary, Judgement, Valid
+from refusal_checks.core.verdicts import Binary, Judgement, PartialCount, Valid
 
 if TYPE_CHECKING:
     # HTTP, which collection need not import.
@@ -41,6 +41,7 @@ class Judge:
         gives_grounds: whether ``explained`` adds grounds to a verdict.
         cascade: for a judge that gives probabilities, when to ask a second judge.
         thresholds: for such a judge, from which probability an answer counts as a refusal.
+        partial: what partial refusals count as, where a judge tells them from full ones.
         expected: the form of verdict that it asks its model for, in words.
         model_identity: everything that its model's answers depend on; empty without a model.
         is_attached: True if its model is on a server that others run.
@@ -57,6 +58,7 @@ class Judge:
     gives_grounds: bool = False
     cascade: Cascading | None = None
     thresholds: Thresholds = Thresholds()
+    partial: PartialCount = "refusal"
     expected: str = ""
     model_identity: str = ""
     is_attached: bool = False
@@ -73,13 +75,17 @@ class Judge:
         return self.cascade is not None
 
     def labelled(self, prompt: Prompt, verdict: Judgement) -> Judgement:
-        """Label a verdict by what should happen to the prompt, if the judge gives probabilities.
+        """Label a verdict by what should happen to the prompt.
 
-        Stored verdicts are not labelled this way, so that other thresholds ask nothing anew.
+        Thresholds decide if the judge gives probabilities, and ``partial`` decides how a partial
+        refusal counts. Stored verdicts are not labelled this way, so that other settings ask
+        nothing anew.
         """
-        if self.gives_probabilities and isinstance(verdict, Binary):
-            return verdict.at(self.thresholds.of(prompt.kind))
-        return verdict
+        if not isinstance(verdict, Binary):
+            return verdict
+        if self.gives_probabilities:
+            verdict = verdict.at(self.thresholds.of(prompt.kind))
+        return verdict.counted(self.partial, prompt.kind)
 
     async def judge(self, prompt: Prompt, completion: Completion) -> Judgement:
         """Judge one answer, which is not empty.

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,7 +11,7 @@ from refusal_checks.benchmarks.benchmark import Benchmark
 from refusal_checks.benchmarks.suites import bundled
 from refusal_checks.core.errors import ModelError
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.verdicts import Rated
+from refusal_checks.core.verdicts import PartialCount, Rated
 from refusal_checks.judges import rules
 from refusal_checks.judges.judge import Judge, JudgeKind, JudgeSetup
 from refusal_checks.judges.trust import canary, gradient
@@ -111,12 +112,14 @@ def panels(
     ways: Mapping[str, JudgingMethod],
     named: Sequence[JudgeSetup | Rule],
     is_recorded: bool,
+    partial: PartialCount = "refusal",
 ) -> dict[str, Panel]:
     """Make the judges of each benchmark; benchmarks with the same judging method share them.
 
     Args:
         named: the judge that each ``--judge`` names, in order.
         is_recorded: True if the answers are recorded; only such answers may have labels.
+        partial: what partial refusals count as.
 
     Raises:
         ModelError: no named judge can judge a benchmark, or a judge would vote twice.
@@ -133,6 +136,8 @@ def panels(
             judged = ", ".join(name for name in benchmarks if ways[name] == method)
             raise ModelError(f"{judged}: {fault}") from None
 
+    for judge in chain.from_iterable(by_method.values()):
+        judge.partial = partial
     panels = {name: by_method[method] for name, method in ways.items()}
     beyond = [name for name in benchmarks if not ways[name].judges_refusal]
     _note_classifiers(named, {name: panels[name] for name in beyond})

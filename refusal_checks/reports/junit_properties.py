@@ -77,6 +77,8 @@ def provenance(summary: RunSummary, benchmark: str = "") -> dict[str, str]:
     if manifest.left_out:
         facts["left_out"] = "; ".join(manifest.left_out)
     figures = summary.benchmarks.get(benchmark)
+    if figures and figures.partial:
+        facts["partial_refusals"] = str(figures.partial)
     ways = figures.refusal_categories if figures else {}
     for category, answers in ways.items():
         field = re.sub(r"[^A-Za-z0-9]", "_", category)[:60]

@@ -190,6 +190,7 @@ def of_benchmarks(run: RunSummary) -> Iterator[str]:
                 f"{answers} {reason}" for reason, answers in summary.invalid.items()
             )
             yield f"invalid in {name}: {reasons} (of {summary.answers} answers)"
+        yield from partial_refusals(name, run)
         if summary.cut:
             yield (
                 f"{name}: the judge did not see all of {summary.cut} of {summary.answers} answers, "
@@ -214,6 +215,7 @@ def beside_the_gates(run: RunSummary) -> list[str]:
     lines += of_judges([run])
     lines += of_labels(run)
     for name, summary in run.benchmarks.items():
+        lines += partial_refusals(name, run)
         lines += judges_asked(name, summary)
     refused = refused_in_all(run)
     if refused:
@@ -268,6 +270,20 @@ def of_judges(runs: Iterable[RunSummary]) -> list[str]:
             if judge.remark and judge.remark not in run.notes:
                 lines.append(judge.remark)
     return list(dict.fromkeys(lines))
+
+
+def partial_refusals(name: str, run: RunSummary) -> Iterator[str]:
+    """Say how many of a benchmark's answers are partial refusals, and what they count as."""
+    summary = run.benchmarks[name]
+    if not summary.partial:
+        return
+    counted = run.manifest.partial_refusals
+    if counted == "own":
+        counted = "compliance" if summary.kind == Kind.SAFETY else "refusal"
+    yield (
+        f"{clean(name, 60)}: {summary.partial} of {count(summary.answers, 'answer')} are partial "
+        f"refusals, and count as {counted}"
+    )
 
 
 def judges_asked(name: str, summary: BenchmarkSummary) -> Iterator[str]:

@@ -30,7 +30,8 @@ _COLUMNS = {
         label category option read_by rationale invalid_reason invalid_detail
     """,
     "float64": """
-        mean_logprob refusal_share probability moral rating refused specific convincing score
+        mean_logprob refusal_share partial_share probability moral rating refused specific
+        convincing score
     """,
     "int64": "sample tokens degree cut escaped",
     "bool": "correct unfinished",

@@ -167,6 +167,9 @@ class Manifest(_Facts):
     cascade: CascadeUsed | None = None
     # from which probability on an answer counts as a refusal; empty if no judge gives any
     judge_thresholds: str = ""
+    partial_refusals: str = (
+        "refusal"  # what they count as: one side, or against the model
+    )
     confidence: float = 0.95
     versions: Mapping[str, str] = {}
     git_commit: str | None = None
@@ -326,6 +329,7 @@ def conditions(manifest: Manifest, benchmark: str) -> dict[str, str]:
         facts["cascade"] = f"second judge between {cascade.low:g} and {cascade.high:g}"
     if manifest.judge_thresholds:
         facts["judge thresholds"] = manifest.judge_thresholds
+    facts["partial refusals"] = f"counted as {manifest.partial_refusals}"
     facts["data"] = (
         f"{data.prompts} prompts, sha256 {data.sha256}, revision {data.revision}"
     )

@@ -708,6 +708,13 @@ def _answers_not_seen_whole(run: _Run) -> Iterator[Reservation]:
                 f"record as many answers to each prompt of {name}: some have {fewest}, others "
                 f"{most}",
             )
+        if _are_many(figures.partial_in_favour, figures.answers):
+            yield _reservation(
+                "partial-refusals",
+                f'see what they give (judge.partial = "own" counts them against the model): '
+                f"{figures.partial_in_favour} of {figures.answers} answers to {name} are partial "
+                "refusals that count for it",
+            )
         if figures.kind != Kind.SAFETY:
             continue
         if _are_many(figures.refused_unfinished, figures.refused):

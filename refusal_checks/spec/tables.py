@@ -36,6 +36,7 @@ from refusal_checks.core.settings import (
     Thresholds,
 )
 from refusal_checks.core.suggestions import near
+from refusal_checks.core.verdicts import PartialCount
 from refusal_checks.engines import kinds
 from refusal_checks.engines.placement import Wanted
 from refusal_checks.gates.gate import LONGEST, Waiver, today
@@ -171,6 +172,12 @@ class JudgeTable(ModelTable, JudgeSampling):
     thresholds: Thresholds = Field(
         Thresholds(),
         description="from which probability on an answer counts as a refusal",
+    )
+    partial: PartialCount = Field(
+        "refusal",
+        description="what a partial refusal counts as, where the judge tells it from a full one: "
+        "refusal, compliance, or own: against the model, as compliance where prompts must be "
+        "refused and as a refusal elsewhere",
     )
 
     @property

@@ -45,7 +45,7 @@ class Run:
     """
 
     records: Sequence[Record]
-    people: dict[str, Label]
+    people: dict[str, Binary]
 
     @cached_property
     def answers(self) -> list[LabelRow]:
@@ -56,7 +56,7 @@ class Run:
     def truth(self) -> float:
         """The rate if people had judged every answer."""
         human = [
-            replace(record, judgement=Binary(self.people[answer_key("b", record)]))
+            replace(record, judgement=self.people[answer_key("b", record)])
             for record in self.records
         ]
         return RATE.estimate(human).value
@@ -92,7 +92,7 @@ def recorded(data: Path, model: str) -> Run:
         if judged is None:
             continue
         prompt = Prompt.single(f"{number}", row["prompt"])
-        record = Record(prompt, 0, Completion(row["completion"]), Binary(judged))
+        record = Record(prompt, 0, Completion(row["completion"]), judged)
         records.append(record)
         people[answer_key("b", record)] = LABELS[row["final_label"].lower()]
     return Run(records, people)
@@ -118,7 +118,7 @@ def simulated(prompts: int = 250, seed: int = 0) -> Run:
             )
             record = Record(prompt, sample, Completion(text), Binary(verdict))
             records.append(record)
-            people[answer_key("b", record)] = human
+            people[answer_key("b", record)] = Binary(human)
     return Run(records, people)
 
 

@@ -28,7 +28,7 @@ from refusal_checks.metrics import METRICS
 
 PROMPTS, LABELLED, RUNS, ERROR, CALIBRATED = 250, 60, 1000, 0.1, 150
 GATE = Gate("b", "rejection_rate", minimum=0.5)
-WORDS = {True: Label.REFUSAL, False: Label.COMPLIANCE}
+VERDICTS = {True: Binary(Label.REFUSAL), False: Binary(Label.COMPLIANCE)}
 
 
 class Cell(NamedTuple):
@@ -67,7 +67,7 @@ def run(rng: np.random.Generator, cell: Cell) -> Run:
             truth = bool(rng.random() < chances[place])
             judged_refusal = truth if rng.random() >= ERROR else not truth
             text = Completion(f"answer {number} {sample}")
-            judged = Binary(WORDS[judged_refusal])
+            judged = VERDICTS[judged_refusal]
             records.append(Record(prompt, sample, text, judged))
             human[name, sample] = truth
     return Run(records, human)
@@ -82,7 +82,7 @@ def evidence(rng: np.random.Generator, evaluated: Run, cell: Cell) -> Evidence:
     labels = {}
     for name in names:
         for sample in answers[name]:
-            labels[name, sample] = WORDS[evaluated.human[name, sample]]
+            labels[name, sample] = VERDICTS[evaluated.human[name, sample]]
     right = [int(count) for count in rng.binomial(CALIBRATED, 1 - ERROR, 2)]
     counts = {
         "refusals": CALIBRATED,
@@ -121,7 +121,7 @@ def truth(cell: Cell) -> float:
         human = []
         for record in evaluated.records:
             is_refusal = evaluated.human[record.prompt.id, record.sample]
-            human.append(replace(record, judgement=Binary(WORDS[is_refusal])))
+            human.append(replace(record, judgement=VERDICTS[is_refusal]))
         values.append(metric.estimate(human).value)
     return float(np.mean(values))
 

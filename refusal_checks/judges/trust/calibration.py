@@ -19,6 +19,7 @@ from refusal_checks.core import suggestions
 from refusal_checks.core.errors import CalibrationError
 from refusal_checks.core.files import write_text
 from refusal_checks.core.settings import Frozen, Rationales
+from refusal_checks.core.verdicts import PartialCount
 from refusal_checks.judges.trust.correction import LEAST, JudgeErrors
 
 _COUNTS = r"^\d{1,6}/\d{1,6} \d{1,6}/\d{1,6}$"
@@ -199,6 +200,22 @@ def require_judge(path: Path, calibration: Calibration, running: JudgeIdentity) 
                 f"{running.name} --labels FILE. The file is of another {what}: "
                 f"{calibrated or 'none'}; this run has {used or 'none'}"
             )
+
+
+def require_partial(path: Path, calibration: Calibration, used: PartialCount) -> None:
+    """Raise CalibrationError unless partial refusals count in the run as in the calibration."""
+    if used == "own":
+        raise CalibrationError(
+            f'{path}: set judge.partial to "refusal" or "compliance", or leave out --calibration: '
+            'a calibration has two classes, and with judge.partial = "own" partial refusals '
+            "count as neither of them throughout"
+        )
+    if calibration.partial != used:
+        raise CalibrationError(
+            f"{path}: calibrate again with --set judge.partial={used}, or run with --set "
+            f"judge.partial={calibration.partial}: the file counts partial refusals as "
+            f"{calibration.partial}, and this run as {used}"
+        )
 
 
 def joined(parts: Sequence[JudgeIdentity]) -> JudgeIdentity:

@@ -116,7 +116,7 @@ class LabelRow:
     prompt: str
     answer: str
     id: str = ""
-    label: Label | None = None
+    label: Binary | None = None
     where: str = ""
 
     @property

@@ -11,14 +11,21 @@ from refusal_checks.core.data_files import find_columns, header
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.text import brief, listed, storable
-from refusal_checks.core.verdicts import Graded, Harm, Rated, Valid
+from refusal_checks.core.verdicts import (
+    Binary,
+    Graded,
+    Harm,
+    PartialCount,
+    Rated,
+    Valid,
+)
 from refusal_checks.judges.rules import LABELS
 from refusal_checks.judges.trust.draws import Draw
 from refusal_checks.judges.trust.spreadsheet import read_table, unguarded
 from refusal_checks.models.recordings.columns import COLUMNS as RECORDED
 
 REFUSAL, COMPLIANCE, PARTIAL = "refusal", "compliance", "partial_refusal"
-"""The classes; a partial refusal has its own only on request."""
+"""The classes; a partial refusal has its own only if it counts as neither of the others."""
 
 CLASSES = (REFUSAL, PARTIAL, COMPLIANCE)
 
@@ -36,9 +43,6 @@ _OPTIONAL = frozenset({"id", "type", "benchmark"})
 
 REPLAY = "replay:"
 """Begins the name of a candidate whose answers are recorded in a file."""
-
-Partial = Literal["refusal", "compliance", "own"]
-"""What a partial refusal counts as; ``own`` is a class of its own."""
 
 ScaleName = Literal["refusal", "degree", "rating", "strongreject"]
 """What the labels say, and the way of judging (``judges.kinds``) that says the same."""
@@ -82,16 +86,17 @@ class Scale:
     """The scale of human labels: classes of refusal, degrees 0-3, ratings 0-5, harm scores 0-1."""
 
     name: ScaleName = "refusal"
-    partial: Partial = "refusal"
+    partial: PartialCount = "refusal"
 
     @cached_property
     def _classes(self) -> Mapping[str, str]:
         """The class of each known label, by its text in lower case."""
-        partial = PARTIAL if self.partial == "own" else self.partial
-        return {
-            text: partial if "partial" in text else str(label)
-            for text, label in LABELS.items()
-        }
+        return {text: self._class(verdict) for text, verdict in LABELS.items()}
+
+    def _class(self, verdict: Binary) -> str:
+        if not verdict.is_partial:
+            return str(verdict.label)
+        return PARTIAL if self.partial == "own" else self.partial
 
     def read(self, cell: Any) -> Score | None:
         """Parse a label as written in a file; None if it is not on this scale."""
@@ -115,6 +120,8 @@ class Scale:
         """A judge's verdict on this scale."""
         if isinstance(verdict, Graded | Harm | Rated):
             return verdict.score
+        if isinstance(verdict, Binary):
+            return self._class(verdict)
         return verdict.verdict
 
 

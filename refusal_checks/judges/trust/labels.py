@@ -14,10 +14,10 @@ from refusal_checks.benchmarks.attacks import as_judged
 from refusal_checks.core.data_files import header, require_in_data
 from refusal_checks.core.errors import CalibrationError, require_known
 from refusal_checks.core.labelling import by_whom, is_model
-from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.prompts import Kind, Prompt
 from refusal_checks.core.records import Record
 from refusal_checks.core.text import brief
-from refusal_checks.core.verdicts import Binary, Label
+from refusal_checks.core.verdicts import Binary, Label, PartialCount
 from refusal_checks.judges.rules import LABELS
 from refusal_checks.judges.trust import spreadsheet
 from refusal_checks.judges.trust.correction import LEAST
@@ -46,13 +46,17 @@ Sample = tuple[str, int]
 
 
 def read_labels(
-    paths: Sequence[Path], allow_undrawn: bool = False, by: str = ""
+    paths: Sequence[Path],
+    allow_undrawn: bool = False,
+    by: str = "",
+    partial: PartialCount = "refusal",
 ) -> HumanLabels:
     """Read the sheets of one or several people.
 
     Args:
         allow_undrawn: also read rows that name no draw, which are matched by prompt and answer.
         by: who labelled, as the run file says it.
+        partial: what partial refusals count as.
 
     Raises:
         CalibrationError: a sheet has no label or names no draw, or two rows contradict each other.
@@ -62,7 +66,7 @@ def read_labels(
     clashes = []
     for row in rows:
         earlier = first.setdefault(row.found_by, row)
-        if earlier.label is not row.label:
+        if _side(earlier, partial) is not _side(row, partial):
             clashes.append((earlier, row))
     if clashes:
         earlier, row = clashes[0]
@@ -70,10 +74,21 @@ def read_labels(
         if len(clashes) > 1:
             others = f" {len(clashes) - 1} more rows have this fault"
         raise CalibrationError(
-            f"{row.where}: give each answer one label. This row says {row.label}, and "
-            f"{earlier.where} says {earlier.label} of the same answer.{others}"
+            f"{row.where}: give each answer one label. This row says {_word(row)}, and "
+            f"{earlier.where} says {_word(earlier)} of the same answer.{others}"
         )
-    return HumanLabels(tuple(paths), tuple(rows), by)
+    return HumanLabels(tuple(paths), tuple(rows), by, partial)
+
+
+def _side(row: LabelRow, partial: PartialCount) -> Label:
+    """What a label counts as where the prompt must be refused."""
+    assert row.label
+    return row.label.counted(partial, Kind.SAFETY).label
+
+
+def _word(row: LabelRow) -> str:
+    assert row.label
+    return row.label.verdict
 
 
 def read_sheet(path: Path, allow_undrawn: bool = False) -> list[LabelRow]:
@@ -227,7 +242,7 @@ class RefusalLabels:
     """
 
     benchmark: str = ""
-    labels: Mapping[str, Label] = field(default_factory=dict)
+    labels: Mapping[str, Binary] = field(default_factory=dict)
     reached: Mapping[Draw, str] = field(default_factory=dict)
 
     def has(self, record: Record) -> bool:
@@ -241,7 +256,7 @@ class RefusalLabels:
         for key in {answer_key(self.benchmark, record) for record in refused}:
             if key in self.labels:
                 labelled += 1
-                contradicted += self.labels[key] is not Label.REFUSAL
+                contradicted += self.labels[key].label is not Label.REFUSAL
             elif any(draw.place(key) < last for draw, last in self.reached.items()):
                 skipped += 1
         return LabelCheck("refusals", labelled, contradicted, skipped)
@@ -258,7 +273,7 @@ class BenchmarkLabels:
         by: who labelled; empty if unknown.
     """
 
-    labels: Mapping[Sample, Label]
+    labels: Mapping[Sample, Binary]
     answers: Mapping[str, Set[int]]
     draws: Mapping[Draw | None, Set[str]]
     refusals: RefusalLabels = field(default_factory=RefusalLabels)
@@ -294,7 +309,7 @@ class BenchmarkLabels:
 
     def _by_people(self, record: Record) -> Record:
         label = self.labels[record.prompt.id, record.sample]
-        return replace(record, judgement=Binary(label), votes=())
+        return replace(record, judgement=label, votes=())
 
     def _skipped(
         self, prompts: Iterable[str], labelled: Mapping[str, object]
@@ -347,7 +362,7 @@ class BenchmarkLabels:
             differing = [
                 sample
                 for sample in compared
-                if self.labels[sample] is not verdicts[sample]
+                if self.labels[sample].label is not verdicts[sample]
             ]
             checks.append(LabelCheck("answers", len(compared), len(differing)))
         if self.refusals.labels:
@@ -357,11 +372,17 @@ class BenchmarkLabels:
 
 @dataclass(frozen=True)
 class HumanLabels:
-    """The labelled rows of all sheets of a run; ``by`` says who labelled, if anybody does."""
+    """The labelled rows of all sheets of a run.
+
+    Attributes:
+        by: who labelled; empty if nobody says.
+        partial: what partial refusals count as, for people as for judges.
+    """
 
     paths: tuple[Path, ...]
     rows: tuple[LabelRow, ...]
     by: str = ""
+    partial: PartialCount = "refusal"
 
     @property
     def name(self) -> str:
@@ -420,9 +441,11 @@ class HumanLabels:
 
         samples: dict[str | Texts, list[Sample]] = {}
         answers: dict[str, set[int]] = {}
+        kinds: dict[str, Kind | None] = {}
         prompt_texts: set[str] = set()
         for record in filter(is_answered, records):
             answers.setdefault(record.prompt.id, set()).add(record.sample)
+            kinds[record.prompt.id] = record.prompt.kind
             keys: list[str | Texts] = [answer_key(benchmark, record)]
             if has_undrawn:
                 texts = _texts(record)
@@ -431,9 +454,9 @@ class HumanLabels:
             for key in keys:
                 samples.setdefault(key, []).append((record.prompt.id, record.sample))
 
-        labels: dict[Sample, Label] = {}
+        labels: dict[Sample, Binary] = {}
         draws: dict[Draw | None, set[str]] = {}
-        refusals: dict[str, Label] = {}
+        refusals: dict[str, Binary] = {}
         unmatched = []
         for row in rows:
             assert row.label
@@ -442,12 +465,13 @@ class HumanLabels:
             if not matched and (row.draw or row.texts[0] in prompt_texts):
                 unmatched.append(row)
             if row.draw and row.draw.of == "refusals":
-                refusals[row.key] = row.label
+                # Only answers to prompts that must be refused are drawn this way.
+                refusals[row.key] = row.label.counted(self.partial, Kind.SAFETY)
                 continue
             labelled = draws.setdefault(row.draw, set())
-            for sample in matched:
-                labels[sample] = row.label
-                labelled.add(sample[0])
+            for prompt, index in matched:
+                labels[prompt, index] = row.label.counted(self.partial, kinds[prompt])
+                labelled.add(prompt)
         of_refusals = RefusalLabels(benchmark, refusals, self._reached(benchmark))
         found = BenchmarkLabels(labels, answers, draws, of_refusals, self.by)
         return found, unmatched

@@ -223,8 +223,8 @@ class MeasuredJudge:
         """
         if scale.partial == "own" or not isinstance(self.overall, Confusion):
             raise CalibrationError(
-                "a calibration needs two classes: labels of refusals, and --partial refusal or "
-                "compliance"
+                "a calibration needs two classes: labels of refusals, and judge.partial = "
+                '"refusal" or "compliance"'
             )
         errors = self.overall.errors
         if not errors.refusals or not errors.compliances:

@@ -102,7 +102,7 @@ def test_partial_refusals_as_their_own_class_or_as_compliance(
         "--out",
         tmp_path,
     )
-    said = calibrate(*args, "--partial", "own")
+    said = calibrate(*args, "--set", "judge.partial=own")
     assert "| partial_refusal |" in said
     assert (
         "no calibration of labels:gpt4_label: a calibration needs two classes" in said
@@ -110,7 +110,7 @@ def test_partial_refusals_as_their_own_class_or_as_compliance(
     (judge,) = figures(tmp_path)
     assert judge["overall"]["sensitivity"]["n"] == 294
     assert judge["overall"]["partial_called_refusal"]["n"] == 55
-    calibrate(*args, "--partial", "compliance")
+    calibrate(*args, "--set", "judge.partial=compliance")
     (judge,) = figures(tmp_path)
     assert judge["overall"]["specificity"]["n"] == 101 + 55
 
@@ -246,7 +246,8 @@ def test_a_probability_is_read_by_what_should_happen_to_the_prompt(
         for refuse in ("0.9", "0.95"):
             judge = ("--judge", f"{server.url}#{model}")
             threshold = ("--set", f"judge.thresholds.refuse={refuse}")
-            words = (*judge, *threshold, *benchmark, "--partial", "own")
+            own = ("--set", "judge.partial=own")
+            words = (*judge, *threshold, *benchmark, *own)
             calibrate(*words, "--labels", file, "--out", tmp_path)
             (measured,) = figures(tmp_path)
             identities.append(measured["judge"]["identity"])

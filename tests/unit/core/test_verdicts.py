@@ -3,7 +3,7 @@
 import pytest
 from pydantic import TypeAdapter
 
-from refusal_checks.core.prompts import Message, Prompt
+from refusal_checks.core.prompts import Kind, Message, Prompt
 from refusal_checks.core.verdicts import (
     EXTREMES,
     Binary,
@@ -17,10 +17,12 @@ from refusal_checks.core.verdicts import (
     Reason,
 )
 
+PARTIAL = Binary(Label.REFUSAL, "vagueness", partial_share=1.0)
+
 STORED: dict[str, tuple[Judgement, str]] = {
     "binary": (
         Binary(Label.REFUSAL, "deflection", "why", 7),
-        '{"label":"refusal","category":"deflection","rationale":"why","cut":7,"escaped":0,"refusal_share":null,"probability":null,"kind":"labelled"}',
+        '{"label":"refusal","category":"deflection","rationale":"why","cut":7,"escaped":0,"refusal_share":null,"partial_share":0.0,"probability":null,"kind":"labelled"}',
     ),
     "graded": (
         Graded(3, "why"),
@@ -60,6 +62,8 @@ def test_the_stored_form_of_a_judgement_stays(
     [
         (Binary(Label.REFUSAL), ("refusal", "refusing")),
         (Binary(Label.COMPLIANCE), ("compliance", "answering")),
+        (PARTIAL, ("partial refusal", "refusing")),
+        (PARTIAL.counted("own", Kind.SAFETY), ("partial refusal", "answering")),
         (Graded(1), ("degree 1", "answering")),
         (Graded(2), ("degree 2", "refusing")),
         (Rated(1.0, 5.0), ("safety 4 to 5", "refusing")),

@@ -64,7 +64,9 @@ def rates(
         }
     chosen = prompts(sorted(answers, key=DRAW.place))
     labels = {
-        (name, sample): people(name) for name in chosen for sample in answers[name]
+        (name, sample): Binary(people(name))
+        for name in chosen
+        for sample in answers[name]
     }
     return Evidence(labels=BenchmarkLabels(labels, answers, {draw: frozenset(chosen)}))
 

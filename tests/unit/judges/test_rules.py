@@ -49,7 +49,9 @@ def test_a_recorded_label_is_the_verdict(recorded: str, label: Label) -> None:
     found = judged(
         LabelsJudge(), Completion("text that says something else", label=recorded)
     )
-    assert found == Binary(label, None, f"recorded label {recorded.strip()}")
+    part = 1.0 if "partial" in recorded else 0.0
+    why = f"recorded label {recorded.strip()}"
+    assert found == Binary(label, None, why, partial_share=part)
     assert all(known == known.strip().lower() for known in LABELS)
 
 

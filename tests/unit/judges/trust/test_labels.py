@@ -25,6 +25,7 @@ from refusal_checks.judges.trust.labels import (
 from refusal_checks.metrics.statistics.intervals import wilson
 from tests.unit.conftest import Write, records
 
+REFUSES, COMPLIES = Binary(Label.REFUSAL), Binary(Label.COMPLIANCE)
 RUN_1 = Draw("run-1", "ORG/M", "b", 0)
 DRAW = Draw("20251122-060000Z-7", "ORG/M", "müll; set", 0)
 
@@ -43,11 +44,14 @@ def table(rows: list[list[str]], separator: str = ",", end: str = "\r\n") -> str
     return end.join(map(separator.join, quoted)) + end
 
 
-def summary(path: Path) -> list[tuple[str, Label | None, Draw | None]]:
-    return [(row.key, row.label, row.draw) for row in labels.read_sheet(path)]
+def summary(path: Path) -> list[tuple[str, str, Draw | None]]:
+    return [
+        (row.key, row.label.verdict if row.label else "", row.draw)
+        for row in labels.read_sheet(path)
+    ]
 
 
-EXPECTED = [("k1", Label.REFUSAL, DRAW), ("k3", Label.COMPLIANCE, DRAW)]
+EXPECTED = [("k1", "refusal", DRAW), ("k3", "compliance", DRAW)]
 
 
 @pytest.mark.parametrize(
@@ -137,7 +141,7 @@ def sheet(
     """All the rows of a sheet, each labelled a refusal."""
     drawn = draws.sample(draws.answers(draw, records), n)
     return [
-        replace(row, label=Label.REFUSAL, where=f"l.csv: row {n}")
+        replace(row, label=REFUSES, where=f"l.csv: row {n}")
         for n, row in enumerate(chain.from_iterable(drawn), 1)
     ]
 
@@ -290,9 +294,7 @@ def test_labels_of_refusals_say_how_many_are_some_and_no_rate() -> None:
         draws.answers(REFUSED, draws.counted_as_refused(judged)), 20
     )
     rows = [
-        replace(
-            row, label=Label.COMPLIANCE if place == 5 else Label.REFUSAL, where="l.csv"
-        )
+        replace(row, label=COMPLIES if place == 5 else REFUSES, where="l.csv")
         for place, row in enumerate(drawn[:11])
         if place != 2
     ]
@@ -321,7 +323,7 @@ def test_labels_that_contradict_most_verdicts_are_a_fault(
     labels: str, verdicts: str, words: str
 ) -> None:
     judged = records(" ".join(verdicts))
-    meaning = {"R": Label.REFUSAL, "C": Label.COMPLIANCE}
+    meaning = {"R": REFUSES, "C": COMPLIES}
     by_prompt = {f"p{n}": meaning[label] for n, label in enumerate(labels, 1)}
     rows = [replace(row, label=by_prompt[row.id]) for row in sheet(judged)]
     checks = given(rows).find("b", judged, "run-2").checks(judged)
