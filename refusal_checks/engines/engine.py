@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from refusal_checks.core.settings import CONNECTIONS
 from refusal_checks.engines.environment import inherited
@@ -65,6 +65,7 @@ class Assignment:
         threads: compute threads on a CPU, of all ranks together; None for the engine's default.
         shared: True if other engines compute on the same cores, so that no thread may busy-wait.
         turn: 0, or 1 for an engine that starts once those of turn 0 have stopped.
+        can_sleep: True if it is started so that it can leave the GPU and come back.
     """
 
     devices: tuple[str, ...] = ()
@@ -77,6 +78,7 @@ class Assignment:
     threads: int | None = None
     shared: bool = False
     turn: int = 0
+    can_sleep: bool = False
 
     def shown(self, count: int) -> str:
         """Describe its share of the ``count`` devices."""
@@ -120,6 +122,19 @@ class EngineSpec:
         return cls(model.path, model.args, model.engine, model.program)
 
 
+class SleepPaths(NamedTuple):
+    """Where a server is told to leave its GPU and to come back, and what says that it is away.
+
+    Attributes:
+        sleep, wake: paths of POST requests, answered once it is done.
+        state: path of a GET request with a JSON object whose ``is_sleeping`` is true or false.
+    """
+
+    sleep: str
+    wake: str
+    state: str
+
+
 class Engine(ABC):
     """A kind of engine: an OpenAI-compatible server that this package can start.
 
@@ -138,6 +153,7 @@ class Engine(ABC):
         loads_alone: True if two engines on one GPU must load one after the other, unless the size
             of each one's cache is given.
         classifies: True if it serves sequence classifiers at ``/classify``.
+        sleeping: how it leaves a GPU for a while; None if it cannot.
         capabilities: what it can do. If anything is missing, the started server is probed too, and
             only what both allow is used.
     """
@@ -155,6 +171,7 @@ class Engine(ABC):
     at_once: ClassVar[int] = 2 * CONNECTIONS
     loads_alone: ClassVar[bool] = True
     classifies: ClassVar[bool] = False
+    sleeping: ClassVar[SleepPaths | None] = None
     capabilities: ClassVar[Capabilities] = ALL
 
     @abstractmethod
@@ -184,6 +201,13 @@ class Engine(ABC):
     def parallel(self, args: Sequence[str]) -> Parallel:
         """How the user's arguments spread it over devices; UserError if they cannot be read."""
         return Parallel()
+
+    def can_sleep(self, spec: EngineSpec) -> bool:
+        """True if it can leave its GPU on this machine.
+
+        What another program (``engine.command``) can do is unknown.
+        """
+        return self.sleeping is not None and not (spec.program or self.runs_on_cpu())
 
     def cache_told(self, log: str) -> str:
         """What its log says of the cache that it got, in words; empty if it says nothing."""

@@ -61,12 +61,14 @@ class PlacementRequest:
     Attributes:
         candidate_devices, judge_devices: device ids; empty leaves the choice to the placement.
         at_once: True if candidate and judge must run at the same time.
+        candidates: number of candidates that take turns.
     """
 
     kind: Wanted = "auto"
     candidate_devices: tuple[str, ...] = ()
     judge_devices: tuple[str, ...] = ()
     at_once: bool = False
+    candidates: int = 1
 
     def devices_of(self, need: EngineNeed) -> tuple[str, ...]:
         return self.candidate_devices if need.answers else self.judge_devices

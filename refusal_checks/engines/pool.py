@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
+import time
 from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, field, replace
@@ -12,6 +14,7 @@ from typing import Any
 
 from refusal_checks.core.errors import (
     EngineDiedError,
+    EngineFaultError,
     EngineStartError,
     OutOfMemoryError,
 )
@@ -39,6 +42,9 @@ from refusal_checks.models.names import (
 
 WATCH, LOOK = 1.0, 0.05
 """Seconds between two looks at running engines, and at whether an engine is ready."""
+
+ROOM_TO_SLEEP = 1.2
+"""Part of its weights' size that must be free in the machine's memory for an engine to sleep."""
 
 Shared = dict[EngineSpec, EngineProcess]
 """The engines of several runs, by what they serve."""
@@ -88,6 +94,29 @@ def places_to_keep(before: Needs, needed: Needs) -> Places:
             return {}
         places[new] = old.place
     return places
+
+
+def _able_to_sleep(before: Needs, needed: Needs) -> list[EngineProcess]:
+    """Engines of the turn that has ended that the next run needs in its second turn.
+
+    Their weights must fit into the machine's own memory.
+    """
+    able = []
+    free = devices.cpu().memory or 0.0
+    for process, need in before.items():
+        place, copies = process.place, process.place.copies * need.parallel.copies
+        takes = ROOM_TO_SLEEP * (need.weights or math.inf) * copies
+        is_needed = process in needed and process.is_running()
+        if is_needed and place.can_sleep and takes <= free:
+            able.append(process)
+            free -= takes
+    return able
+
+
+def _is_back_in(process: EngineProcess, place: Assignment) -> bool:
+    """True if an engine that comes back in its turn is where this assignment wants it."""
+    old = process.place
+    return replace(place, memory=old.memory, cache=old.cache) == old
 
 
 def _size(need: EngineNeed) -> Mapping[str, Any]:
@@ -181,16 +210,31 @@ class Engines(Servers):
         if isinstance(before, Engines):
             places = self._take_places(before, needed)
         if not places:
-            here = devices.NONE
-            if needed:
-                on_cpu = all(process.engine.runs_on_cpu() for process in needed)
-                here = devices.cpu() if on_cpu else devices.gpus()
-            request = self._settings.placement
-            self.placement = choose(here, list(needed.values()), request)
-            places = dict(zip(needed, self.placement.places, strict=True))
+            places = self._choose(needed)
+            # A sleeping engine comes back to the place that it left.
+            asleep = [process for process in needed if process.is_asleep]
+            if not all(_is_back_in(process, places[process]) for process in asleep):
+                self.stop()
+                places = self._choose(needed)
         for process, place in places.items():
-            process.place = place
+            if not process.is_asleep:
+                process.place = place
         return self.placement
+
+    def _choose(self, needed: Needs) -> Places:
+        """Place engines on the memory that is free now."""
+        here = devices.NONE
+        if needed:
+            on_cpu = all(process.engine.runs_on_cpu() for process in needed)
+            here = devices.cpu() if on_cpu else devices.gpus()
+        request = self._settings.placement
+        self.placement = choose(here, list(needed.values()), request)
+        places = {}
+        for process, place in zip(needed, self.placement.places, strict=True):
+            may_sleep = place.turn > 0 and request.candidates > 1
+            can_sleep = may_sleep and process.engine.can_sleep(process.spec)
+            places[process] = replace(place, can_sleep=can_sleep)
+        return places
 
     def _take_places(self, before: Engines, needed: Needs) -> Places:
         """Stop engines that are not needed; the others keep the assignments of the run before."""
@@ -201,9 +245,15 @@ class Engines(Servers):
         }
         places = places_to_keep(settled, needed)
         self._kept = [process for process in places if process.is_running()]
+        sleepers = [] if self._kept else _able_to_sleep(settled, needed)
         # Stop these first, so that there is room for the others.
         for engines in (before, self):
-            engines.stop(but=self._kept)
+            engines.stop(but=[*self._kept, *sleepers])
+        for process in sleepers:
+            try:
+                process.sleep()
+            except EngineFaultError:
+                process.stop()  # and it starts again, as an engine that cannot sleep
         if not self._kept:
             return {}
         names = ", ".join(need.name for need in needed.values())
@@ -238,15 +288,39 @@ class Engines(Servers):
     def start(self, say: Say, turn: int = 0) -> None:
         self._turn = turn
         kept, self._kept = self._kept, []
-        self.stop(but=kept)
+        asleep = [process for process in self._needs if process.is_asleep]
+        self.stop(but=[*kept, *asleep])
         for process in kept:
             say(
                 f"{process.engine.title} goes on for {process.spec.model} (log: {process.log})"
             )
             self._learn(process, say)
+        for process in asleep:
+            if process.place.turn == turn and self._is_woken(process, say):
+                kept.append(process)
         self._start(
             [process for process in self._of_turn() if process not in kept], say
         )
+
+    def _is_woken(self, process: EngineProcess, say: Say) -> bool:
+        """Wake an engine; False if it did not come back, and has to start again."""
+        begun = time.monotonic()
+        try:
+            process.wake()
+        except EngineFaultError as fault:
+            say(
+                f"{process.engine.title} did not come back to its GPU and starts again: "
+                f"{process.spec.model} ({fault})"
+            )
+            process.stop()
+            return False
+        seconds = time.monotonic() - begun
+        say(
+            f"{process.engine.title} is back on its GPU after {seconds:.1f} s: "
+            f"{process.spec.model}"
+        )
+        self._learn(process, say)
+        return True
 
     def _start(self, engines: Sequence[EngineProcess], say: Say) -> None:
         """Start engines and wait until they are ready.

@@ -1,6 +1,7 @@
 """One engine: its guarded server process, and the connection to it."""
 
 import http.client
+import json
 import os
 import re
 import secrets
@@ -10,15 +11,17 @@ import subprocess
 import sys
 import time
 import urllib.request
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import psutil
 
 from refusal_checks.core.errors import (
     EngineDiedError,
+    EngineFaultError,
     EngineStartError,
     OutOfMemoryError,
+    reason,
 )
 from refusal_checks.engines import kinds
 from refusal_checks.engines.engine import WHOLE_MACHINE, EngineSpec
@@ -34,6 +37,9 @@ from refusal_checks.engines.servers import Say
 POLL = 0.5
 """Seconds between two looks at a starting server."""
 
+SLEEP_TIMEOUT = 120.0
+"""Seconds that a server may take to leave its GPU, or to come back."""
+
 STOP_TIMEOUT, GROUP_TIMEOUT = 15.0, 10.0
 """Seconds that a server may take to end before its process group is killed, and then to be gone."""
 
@@ -45,6 +51,7 @@ class EngineProcess:
         log: file for everything that the server prints; each start appends to it.
         engine: the kind of engine.
         place: its assignment at the next start.
+        is_asleep: True while it has left its GPU; nothing may be asked then.
     """
 
     def __init__(self, spec: EngineSpec, log: Path) -> None:
@@ -52,6 +59,7 @@ class EngineProcess:
         self.log = log
         self.engine = kinds.get(spec.engine)
         self.place = WHOLE_MACHINE
+        self.is_asleep = False
         self.api_key = secrets.token_urlsafe(24)
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
@@ -150,6 +158,41 @@ class EngineProcess:
                         return True
         return False
 
+    def sleep(self) -> None:
+        """Leave the GPU until ``wake``; EngineFaultError if the server does not say that it did."""
+        assert self.engine.sleeping is not None
+        self.is_asleep = True  # from now on, whatever it says
+        self._tell(self.engine.sleeping.sleep, is_asleep=True)
+
+    def wake(self) -> None:
+        """Come back to the GPU; EngineFaultError if the server does not say that it did."""
+        assert self.engine.sleeping is not None
+        self._tell(self.engine.sleeping.wake, is_asleep=False)
+        self.is_asleep = False
+
+    def _tell(self, path: str, is_asleep: bool) -> None:
+        """Send a request and wait until the server's state is as it should be."""
+        assert self.engine.sleeping is not None
+        try:
+            self._request("POST", path)
+            state = json.loads(self._request("GET", self.engine.sleeping.state))
+        except (OSError, http.client.HTTPException, ValueError) as fault:
+            raise EngineFaultError(f"{path}: {reason(fault)}") from fault
+        if not isinstance(state, dict) or state.get("is_sleeping") is not is_asleep:
+            raise EngineFaultError(f"{path}: it says {str(state)[:100]}")
+
+    def _request(self, method: str, path: str) -> bytes:
+        connection = http.client.HTTPConnection(
+            "127.0.0.1", self.port, timeout=SLEEP_TIMEOUT
+        )
+        with closing(connection):
+            key = {"Authorization": f"Bearer {self.api_key}"}
+            connection.request(method, path, headers=key)
+            reply = connection.getresponse()
+            if reply.status != 200:
+                raise http.client.HTTPException(f"HTTP status {reply.status}")
+            return reply.read(LOG_READ)
+
     def is_running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
@@ -157,8 +200,16 @@ class EngineProcess:
         if not self.is_running():
             raise EngineDiedError(self.report("ended during the run"))
 
+    def require_awake(self) -> None:
+        """Raise EngineFaultError if it sleeps: it would answer once it wakes up, or never."""
+        if self.is_asleep:
+            raise EngineFaultError(
+                f"{self.engine.title} sleeps and was asked: {self.spec.model}"
+            )
+
     def stop(self) -> None:
         """End the server and every process it started; does nothing the second time."""
+        self.is_asleep = False
         process = self._process
         if process is None or process.stdin is None or process.stdin.closed:
             return

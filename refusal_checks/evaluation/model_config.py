@@ -293,7 +293,13 @@ def placement(spec: RunSpec) -> PlacementRequest:
                 f"{spec.where(f'{role}.devices')} divides the devices, and engine.placement "
                 f'"{kind}" does not; use --set engine.placement=split'
             )
-    return PlacementRequest(kind, devices["candidate"], devices["judge"], at_once)
+    return PlacementRequest(
+        kind,
+        devices["candidate"],
+        devices["judge"],
+        at_once,
+        len(spec.candidate.model),
+    )
 
 
 def paces(spec: RunSpec) -> dict[str, RequestPace]:

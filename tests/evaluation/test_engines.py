@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from refusal_checks.engines.kinds import vllm
 from refusal_checks.evaluation.evaluate import Interrupted, NotStartedError
 from refusal_checks.evaluation.publisher import Publisher
 from refusal_checks.results.run_folder import RunFolder
@@ -180,6 +181,23 @@ def test_in_turns_the_judge_starts_when_the_candidate_has_stopped(
     again = engines.evaluate(**TURNS)
     assert len(starts(engines)) == 2
     assert placement(again) == "none"
+
+
+def test_in_turns_the_judge_sleeps_while_the_next_candidate_answers(
+    engines: Project,
+) -> None:
+    shutil.copytree(MODEL_DIR, engines.path / "other")
+    engines.patch.setattr(vllm, "runs_on_cpu", lambda: False)
+    models = {**TURNS, "candidate_model": ["demo:aligned", "./other"]}
+    found = engines.evaluate(**models)
+    assert found.counts == {"passed": 6}
+    found.says("vLLM is back on its GPU after ")
+    first, judge, last = starts(engines)
+    assert last.startswith("1 running"), "the judge's sleeps"
+    assert "--enable-sleep-mode" in judge
+    for candidate in (first, last):
+        assert "--enable-sleep-mode" not in candidate
+    require_no_orphans(engines)
 
 
 def test_a_run_that_was_stopped_in_the_judge_s_turn_repeats_nothing(

@@ -11,7 +11,13 @@ from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 from refusal_checks.core.errors import ModelError, UserError
-from refusal_checks.engines.engine import Assignment, Engine, EngineSpec, Parallel
+from refusal_checks.engines.engine import (
+    Assignment,
+    Engine,
+    EngineSpec,
+    Parallel,
+    SleepPaths,
+)
 
 SEQUENCES = {True: 256, False: 1024}
 """Answers that vLLM generates at one time unless told otherwise: on a CPU (True), and on the
@@ -145,6 +151,9 @@ class Vllm(Engine):
     noise = r'leaked|nanobind|skipped remainder|"(GET|POST) /'
     vital = "VLLM::EngineCore"
     classifies = True
+    # At level 1, weights move to the machine's memory, and the cache is dropped. It would keep
+    # requests until it wakes up, so none is sent.
+    sleeping = SleepPaths("/sleep?level=1", "/wake_up", "/is_sleeping")
 
     def runs_on_cpu(self) -> bool:
         return runs_on_cpu()
@@ -170,6 +179,9 @@ class Vllm(Engine):
                 arguments += ["--kv-cache-memory-bytes", str(size)]
             if place.is_eager:
                 arguments += ["--enforce-eager"]
+            if place.can_sleep:
+                # Its development mode would log where errors come from, with parts of requests.
+                arguments += ["--enable-sleep-mode", "--no-log-error-stack"]
         return [*arguments, *spec.args]
 
     def batch_command(
@@ -233,6 +245,9 @@ class Vllm(Engine):
         elif place.cache is None and _features().startup_plan:
             # The next start on a device with as much free memory measures nothing.
             variables["VLLM_ENABLE_STARTUP_PLAN"] = "1"
+        if place.can_sleep:
+            # The paths exist in this mode alone; ``KeyCheck`` guards all that it adds.
+            variables["VLLM_SERVER_DEV_MODE"] = "1"
         return variables
 
     def parallel(self, args: Sequence[str]) -> Parallel:

@@ -16,6 +16,7 @@ import pytest
 from refusal_checks.core.errors import (
     EndpointError,
     EngineDiedError,
+    EngineFaultError,
     EngineStartError,
     OutOfMemoryError,
 )
@@ -360,3 +361,34 @@ def test_nothing_is_sent_to_an_engine_that_has_ended(engine: Mortal) -> None:
         with pytest.raises(EngineDiedError):
             post(engine, server)
         assert server.authorizations == []
+
+
+def test_a_sleeping_engine_answers_nothing(engine: Mortal) -> None:
+    """vLLM would keep a request until it wakes up, or compute it with weights that are away."""
+    with FakeServer(api_key="key") as server:
+        post(engine, server)
+        engine.sleep()
+        assert server.is_asleep
+        for path in (CHAT, "/classify", "/completions"):
+            with pytest.raises(EngineFaultError, match="vLLM sleeps and was asked: m"):
+                post(engine, server, path)
+        assert len(server.requests) == 1
+        engine.wake()
+        post(engine, server)
+        assert len(server.requests) == 2
+
+
+def test_an_engine_that_does_not_wake_is_still_asleep(engine: Mortal) -> None:
+    with FakeServer(api_key="key") as server:
+        post(engine, server)
+        engine.sleep()
+        server.stays_asleep = True
+        with pytest.raises(EngineFaultError, match=r"/wake_up: it says .*True"):
+            engine.wake()
+        with pytest.raises(EngineFaultError, match="was asked"):
+            post(engine, server)
+        engine.api_key = "another"
+        with pytest.raises(EngineFaultError, match=r"/sleep.*: HTTP status 400"):
+            engine.sleep()
+    with pytest.raises(EngineFaultError, match="/wake_up: ConnectionRefused"):
+        engine.wake()

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from refusal_checks.core.errors import EngineFaultError
 from refusal_checks.core.sampling import JudgeSampling, Sampling
 from refusal_checks.core.settings import Limits
 from refusal_checks.engines import devices, process
@@ -14,6 +15,7 @@ from refusal_checks.engines.devices import Devices
 from refusal_checks.engines.engine import EngineSpec
 from refusal_checks.engines.kinds import vllm
 from refusal_checks.engines.kinds.vllm import Vllm
+from refusal_checks.engines.placement import PlacementRequest
 from refusal_checks.engines.pool import Engines, PoolSettings, Shared
 from refusal_checks.models import weights as weight_sizes
 from refusal_checks.models.names import Rule, Served
@@ -38,6 +40,7 @@ def events(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         found.append(f"+{own.spec.model}")
 
     def stop(own: process.EngineProcess) -> None:
+        own.is_asleep = False
         if own in running:
             running.discard(own)
             found.append(f"-{own.spec.model}")
@@ -126,6 +129,70 @@ def test_the_judge_s_engine_goes_on_if_the_next_candidate_needs_as_much(
     assert events[2:] == happens
     two.require_running()
     one.close()
+
+
+def on_a_gpu(
+    monkeypatch: pytest.MonkeyPatch, sizes: dict[str, float], free: float = 100.0
+) -> None:
+    """A machine with a GPU of 48 GiB, so much free memory of its own, and models of these sizes."""
+    monkeypatch.setattr(vllm, "runs_on_cpu", lambda: False)
+    monkeypatch.setattr(devices, "gpus", lambda: Devices("gpu", ("0",), 48.0))
+    monkeypatch.setattr(devices, "cpu", lambda: Devices("cpu", ("0",), free))
+    monkeypatch.setattr(weight_sizes, "weights_gib", lambda model, *_: sizes[model])
+
+
+LARGE = {"model": 30.0, "next": 30.0, "other": 20.0}
+SLEPT = ["+model", "-model", "+other", "~other", "+next", "-next", "!other"]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "free", "candidates", "fault", "happens"),
+    [
+        (LARGE, 100.0, 2, "", SLEPT),
+        # It starts again: nothing follows, there is no room, or it does not do as it is told.
+        (LARGE, 100.0, 1, "", ["-other", "+next", "-next", "+other"]),
+        (LARGE, 23.0, 2, "", ["-other", "+next", "-next", "+other"]),
+        (LARGE, 100.0, 2, "sleep", ["~other", "-other", "+next", "-next", "+other"]),
+        (LARGE, 100.0, 2, "wake", ["~other", "+next", "-next", "!other", "-other", "+other"]),
+        # The next candidate has room beside it.
+        ({**LARGE, "next": 2.0}, 100.0, 2, "", ["~other", "-other", "+next", "+other"]),
+    ],
+)  # fmt: skip
+def test_in_turns_on_a_gpu_the_judge_s_engine_sleeps_until_its_turn(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    events: list[str],
+    sizes: dict[str, float],
+    free: float,
+    candidates: int,
+    fault: str,
+    happens: list[str],
+) -> None:
+    on_a_gpu(monkeypatch, sizes, free)
+
+    def tell(own: process.EngineProcess, path: str, is_asleep: bool) -> None:
+        events.append(f"{'~' if is_asleep else '!'}{own.spec.model}")
+        if fault and fault in path:
+            raise EngineFaultError(path)
+
+    monkeypatch.setattr(process.EngineProcess, "_tell", tell)
+    request = PlacementRequest(candidates=candidates)
+    shared: Shared = {}
+    runs = []
+    for model in (ALIGNED, NEXT):
+        run = replace(settings(model, OTHER), placement=request)
+        runs.append((model, Engines(run, tmp_path / model.path, shared)))
+    before = None
+    for model, engines in runs:
+        engines.place([model, OTHER], before)
+        for turn in range(engines.placement.turns):
+            engines.start(print, turn)
+            engines.require_running()
+        before = engines
+    assert events == (happens if happens == SLEPT else [*SLEPT[:3], *happens])
+    assert before is not None
+    before.close()
+    assert not shared[EngineSpec.of(OTHER)].is_asleep
 
 
 @pytest.mark.usefixtures("roomy")

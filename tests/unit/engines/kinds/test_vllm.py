@@ -158,6 +158,22 @@ def test_memory_shards_and_copies_become_arguments() -> None:
     assert ENGINE.command(EngineSpec("m"), 1, place)[-6:] == sizes.split()
 
 
+def test_an_engine_that_may_sleep_offers_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("VLLM_SERVER_DEV_MODE", raising=False)
+    monkeypatch.setattr(vllm, "runs_on_cpu", lambda: False)
+    spec, place = EngineSpec("m"), Assignment(can_sleep=True)
+    assert ENGINE.can_sleep(spec)
+    assert "--enable-sleep-mode" in ENGINE.command(spec, 1, place)
+    assert "--no-log-error-stack" in ENGINE.command(spec, 1, place), (
+        "it would log parts of requests"
+    )
+    assert ENGINE.environment("", spec, place)["VLLM_SERVER_DEV_MODE"] == "1"
+    assert "VLLM_SERVER_DEV_MODE" not in ENGINE.environment("", spec)
+    assert not ENGINE.can_sleep(EngineSpec("m", program=("fork",)))
+    monkeypatch.setattr(vllm, "runs_on_cpu", lambda: True)
+    assert not ENGINE.can_sleep(spec)
+
+
 @pytest.mark.parametrize("cpu", [True, False])
 def test_a_cache_and_a_start_without_compiling_become_arguments_on_a_gpu(
     monkeypatch: pytest.MonkeyPatch, cpu: bool
