@@ -87,7 +87,8 @@ def judge_message(
 
 @cache
 def _prompt(template: str) -> str:
-    return ordered((PROMPTS / f"{template}.md").read_text(encoding="utf-8")).strip()
+    text = ordered((PROMPTS / f"{template}.md").read_text(encoding="utf-8"))
+    return text.partition("===== user =====\n")[2].strip()
 
 
 def training_examples(seed: int) -> Iterator[Example]:

@@ -144,6 +144,7 @@ def _judges(
         is_recorded=recording is not None,
         form=config.trust.form,
     )
+    panel.require_decidable(judged, judges)
     require_cascade(config.judging.cascade, ways, judges)
     for name, prompts in plan.items():
         if recording and any(isinstance(judge, LabelsJudge) for judge in judges[name]):

@@ -15,8 +15,9 @@ from refusal_checks.core.special_tokens import SpecialTokens
 from refusal_checks.core.store import content_key
 from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Invalid, Judgement, Reason
-from refusal_checks.judges import template
+from refusal_checks.judges import readers, template
 from refusal_checks.judges.judge import Judge, JudgeSetup
+from refusal_checks.judges.prompt_head import JSON, Head
 from refusal_checks.judges.template import JudgePrompt, left_out
 from refusal_checks.models.client.capabilities import Support
 from refusal_checks.models.client.label_probabilities import LabelError
@@ -123,23 +124,39 @@ def ran_out(judgement: Judgement) -> bool:
 
 @dataclass(frozen=True)
 class Reading:
-    """How a judge's output is read.
+    """How a way of judging reads the output of its models.
 
     Attributes:
-        formats: parser, and JSON schema if there is one, for each format that a template may
-            declare.
-        version: part of the judge's identity; increase it when a parser changes.
+        parse: reads the JSON object that its own prompt asks for; None if it asks for none.
+        schema: JSON schema of that object.
+        version: part of the judge's identity; increase it when ``parse`` changes.
+        verdict: makes the verdict from what a prompt of another form says.
         stricter: a schema that also forbids what the parser refuses. It is tried first, and is no
             part of the identity; servers that refuse it get the format's own schema.
         alone: how to read a verdict without reasons; None if there is no such form.
-        terse: formats without reasons.
     """
 
-    formats: Mapping[str, tuple[Callable[[str], Judgement], Mapping[str, Any] | None]]
+    parse: Callable[[str], Judgement] | None
+    schema: Mapping[str, Any] | None
     version: int
+    verdict: readers.Verdict | None = None
     stricter: Mapping[str, Any] | None = None
     alone: Reading | None = None
-    terse: frozenset[str] = frozenset()
+
+    def of(
+        self, prompt: JudgePrompt
+    ) -> tuple[Callable[[str], Judgement], Mapping[str, Any] | None]:
+        """The parser for a prompt, and the schema if it is this project's object."""
+        where = f"--judge-prompt {prompt.name}"
+        reads = prompt.head.reads
+        if reads == JSON and self.parse:
+            return self.parse, self.schema
+        if reads in ("label", "pattern") and self.verdict:
+            return readers.reader(prompt.head, where, self.verdict), None
+        raise ModelError(
+            f'{where}: write another way of reading than reads = "{reads}": this benchmark\'s '
+            "judge cannot use it"
+        )
 
 
 def _expected(schema: Mapping[str, Any] | None) -> str:
@@ -172,10 +189,11 @@ class StructuredJudge(ModelJudge):
         reasoned: Judge | None = None,
     ) -> None:
         # HTTP, which collection need not import.
-        from refusal_checks.models.client.client import RequestParams
+        from refusal_checks.models.client.client import RequestParams, template_fields
 
         sampling = setup.sampling
-        self._parse, self._schema = reading.formats[prompt.format]
+        self._parse, self._schema = reading.of(prompt)
+        self.measures = prompt.head.measures
         versions = reading.version, VERSION
         # For a setting that the server refuses, its own value counts, whatever was requested.
         applied = setup.client.capabilities.applied(sampling.model_dump())
@@ -185,12 +203,16 @@ class StructuredJudge(ModelJudge):
         self.reasoned = reasoned
         self._seeds = sampling.seeds()
         self._prompt = prompt
-        self.expected = _expected(self._schema) or f"the format {prompt.format}"
+        self.expected = _expected(self._schema) or f"the form of {prompt.name}"
         self._limit = sampling.max_answer_chars
         self._note = setup.note
         # The stricter schema spares a second attempt where the first contradicts itself.
         strictest = self._schema and (reading.stricter or self._schema)
         self._params = RequestParams.of(sampling, schema=strictest, seed=self._seeds[0])
+        variables = template_fields(prompt.head.template_variables)
+        if variables:
+            further = {**self._params.further, **variables}
+            self._params = replace(self._params, further=further)
         needed = []
         if self._schema is not None:
             needed.append("structured_outputs")
@@ -287,17 +309,23 @@ class StructuredJudge(ModelJudge):
             self._note(f"{line}{why}")
 
 
-def build(setup: JudgeSetup | None, prompt: str, reading: Reading) -> Judge:
-    """Make a judge that asks a model with a prompt (see ``JudgeSetup.prompt``)."""
+def build(setup: JudgeSetup | None, own: str, reading: Reading) -> Judge:
+    """Make a judge that asks a model with the prompt that ``JudgeSetup.prompt`` chooses.
+
+    Args:
+        own: the way of judging's own prompt, which also tells what it measures.
+    """
     if setup is None:
         raise ModelError(
             "name a model with --judge: this benchmark needs a judge that is a model"
         )
-    loaded = template.load(setup.prompt(prompt), tuple(reading.formats))
-    instructions = loaded.with_rubric(setup.category_guide)
+    instructions = setup.prompt(own).with_rubric(setup.category_guide)
     whole = StructuredJudge(setup, instructions, reading)
-    has_reasons = reading.alone is not None and instructions.format not in reading.terse
-    if setup.rationales == "all" or not has_reasons:
+    if (
+        setup.rationales == "all"
+        or reading.alone is None
+        or not gives_reasons(instructions)
+    ):
         return whole
 
     if instructions.alone is None:
@@ -307,6 +335,11 @@ def build(setup: JudgeSetup | None, prompt: str, reading: Reading) -> Judge:
             'and the order to reply "refusal" or "compliance" alone; or leave out '
             "judge.rationales. Without these lines nothing tells how to ask for the verdict alone"
         )
-    assert reading.alone
-    alone = replace(instructions.alone, format=template.JSON)
+    head = Head(reads=JSON, measures=instructions.head.measures)
+    alone = replace(instructions.alone, head=head)
     return StructuredJudge(setup, alone, reading.alone, whole)
+
+
+def gives_reasons(prompt: JudgePrompt) -> bool:
+    """True if a verdict takes reasons that could be left out."""
+    return prompt.head.reads == JSON or "(?P<rationale>" in prompt.head.pattern

@@ -20,6 +20,7 @@ from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
 from refusal_checks.judges.asking import ModelJudge
 from refusal_checks.judges.judge import JudgeSetup
+from refusal_checks.judges.probability import in_words
 from refusal_checks.models.client.classify import Classifier
 from refusal_checks.models.client.label_probabilities import LabelError
 from refusal_checks.models.client.server_errors import PromptTooLongError
@@ -214,13 +215,6 @@ def known(model: str) -> ClassifierForm | None:
         if model.endswith(name):
             return form
     return None
-
-
-def in_words(probability: float) -> str:
-    """Write a probability, without rounding it to 0 or 1."""
-    if probability > 0.995:
-        return "above 0.99"
-    return "below 0.01" if probability < 0.005 else f"{probability:.2f}"
 
 
 def without_each(answer: str) -> list[tuple[str, str]]:

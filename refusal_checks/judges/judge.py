@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from refusal_checks.core.errors import ModelError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.sampling import JudgeSampling
@@ -19,6 +21,9 @@ from refusal_checks.core.settings import (
 )
 from refusal_checks.core.special_tokens import FAMILIES, SpecialTokens
 from refusal_checks.core.verdicts import Binary, Judgement, PartialCount, Valid
+from refusal_checks.judges import template
+from refusal_checks.judges.prompt_head import Head, Measure
+from refusal_checks.judges.template import JudgePrompt
 
 if TYPE_CHECKING:
     # HTTP, which collection need not import.
@@ -47,6 +52,7 @@ class Judge:
         is_attached: True if its model is on a server that others run.
         generation: see ``Store.renew``.
         max_tokens: most tokens of one verdict; 0 if no model writes one.
+        measures: what it measures, see ``prompt_head.Measure``.
     """
 
     name: str
@@ -64,6 +70,7 @@ class Judge:
     is_attached: bool = False
     generation: str = ""
     max_tokens: int = 0
+    measures: Measure = "refusal"
 
     @property
     def stored_model(self) -> str:
@@ -172,15 +179,91 @@ class JudgeSetup:
         folder = Path(self.template)
         return folder if folder.is_dir() else None
 
-    def prompt(self, own: str) -> str:
-        """The prompt to use, as a name or path: the user's, else the judge's own."""
+    @property
+    def own_prompt(self) -> str | None:
+        """The package's prompt for this model, unless the user names another; else None."""
+        if self.template is not None or self.is_classifier:
+            return None
+        return template.picked(self.name, self.client.model)
+
+    @property
+    def is_unknown_guard(self) -> bool:
+        """True for a guard, by its name, for which there is no prompt."""
+        if self.template is not None or self.is_classifier or self.own_prompt:
+            return False
+        return is_guard(self.name) or is_guard(self.client.model)
+
+    def prompt(self, own: str) -> JudgePrompt:
+        """The prompt for a way of judging whose own is ``own``.
+
+        That is the user's or the model's, if it measures the same; else ``own``. ModelError if the
+        model is a guard of unknown form, or of a form that measures something else.
+        """
+        usual = template.load(own)
         if self.prompts is not None:
-            return str(self.prompts / f"{own}.md")
-        return own if self.template is None else self.template
+            return template.load(str(self.prompts / f"{own}.md"))
+        if self.template is not None:
+            named = template.load(self.template)
+            return named if measured_by(usual, named.head) else usual
+        if self.own_prompt:
+            picked = template.load(self.own_prompt)
+            if measured_by(usual, picked.head):
+                return picked
+            raise ModelError(
+                f"name another model with a second --judge: {self.name} says "
+                f"{SAYS[picked.head.measures]}, and this benchmark asks for more"
+            )
+        if self.is_unknown_guard:
+            raise ModelError(
+                f"--judge {self.name}: give it a judge prompt in the form of its model card with "
+                "--judge-prompt FILE.md: it is a guard, which answers in a form of its own. "
+                f"For example {GUARD_EXAMPLE}"
+            )
+        return usual
 
     def lacks(self, own: str) -> bool:
-        """True if the model has its own prompts, and none of that name."""
-        return self.prompts is not None and not Path(self.prompt(own)).is_file()
+        """True if the model has prompts of its own, and none for the way of judging ``own``."""
+        if self.own_prompt:
+            return not measured_by(
+                template.load(own), template.load(self.own_prompt).head
+            )
+        if self.is_unknown_guard:
+            return True
+        return self.prompts is not None and not (self.prompts / f"{own}.md").is_file()
+
+
+SAYS: Mapping[Measure, str] = {
+    "refusal": "refusal or compliance",
+    "harm": "harmful or harmless",
+    "degree": "a degree",
+    "rating": "a rating",
+    "choice": "an option",
+}
+"""What a judge says, by what it measures."""
+
+GUARD_EXAMPLE = """a file with these lines:
++++
+reads = "label"
+measures = "harm"
+labels = { unsafe = "harmful", safe = "harmless" }
++++
+===== exchange ====="""
+
+_GUARDS = re.compile(r"guard|shield|moderation|aegis", re.IGNORECASE)
+
+
+def is_guard(name: str) -> bool:
+    """True if a model's name says that it is a guard, which follows no instructions of ours."""
+    return bool(_GUARDS.search(Path(name).name))
+
+
+def measured_by(usual: JudgePrompt, head: Head) -> bool:
+    """True if a prompt with this head can take the place of a way of judging's usual one.
+
+    Doing harm or not can stand for compliance or refusal where every prompt must be refused.
+    """
+    measures = usual.head.measures
+    return head.measures == measures or (measures, head.measures) == ("refusal", "harm")
 
 
 @dataclass(frozen=True)
@@ -192,12 +275,22 @@ class JudgeKind:
         verdicts: type of its verdicts.
         judges_refusal: True for one kind only: the judges ``keyword`` and ``labels`` can stand in
             for its models, and calibrations measure such judges.
+        measures: what a judge prompt that it takes may measure; empty if it takes none.
     """
 
     name: str
     build: Callable[[JudgeSetup | None], Judge]
     verdicts: type[Valid] = Binary
     judges_refusal: bool = False
+    measures: tuple[Measure, ...] = ()
+
+    def takes(self, setup: JudgeSetup) -> bool:
+        """False for a model that says something else than this kind asks for."""
+        if setup.is_classifier:
+            return self.judges_refusal
+        if self.measures and setup.own_prompt:
+            return template.load(setup.own_prompt).head.measures in self.measures
+        return True
 
     @property
     def meets_canary(self) -> bool:

@@ -10,9 +10,9 @@ from refusal_checks import judges
 from refusal_checks.benchmarks.benchmark import Benchmark
 from refusal_checks.benchmarks.suites import bundled
 from refusal_checks.core.errors import ModelError
-from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.prompts import Kind, Prompt
 from refusal_checks.core.verdicts import PartialCount, Rated
-from refusal_checks.judges import rules
+from refusal_checks.judges import rules, template
 from refusal_checks.judges.judge import Judge, JudgeKind, JudgeSetup
 from refusal_checks.judges.trust import canary, gradient
 from refusal_checks.models.names import Rule
@@ -125,6 +125,7 @@ def panels(
         ModelError: no named judge can judge a benchmark, or a judge would vote twice.
     """
     benchmarks = [name for name in ways if not is_check(name)]
+    _require_used(ways, named)
     by_method: dict[JudgingMethod, Panel] = {}
     for method in dict.fromkeys(ways.values()):
         try:
@@ -139,23 +140,79 @@ def panels(
     for judge in chain.from_iterable(by_method.values()):
         judge.partial = partial
     panels = {name: by_method[method] for name, method in ways.items()}
-    beyond = [name for name in benchmarks if not ways[name].judges_refusal]
-    _note_classifiers(named, {name: panels[name] for name in beyond})
+    _note_unable(ways, named, {name: panels[name] for name in benchmarks})
     return panels
 
 
-def _note_classifiers(
-    named: Sequence[JudgeSetup | Rule], beyond: Mapping[str, Panel]
+def _note_unable(
+    ways: Mapping[str, JudgingMethod],
+    named: Sequence[JudgeSetup | Rule],
+    panels: Mapping[str, Panel],
 ) -> None:
-    """Note which benchmarks a classifier cannot judge, since they ask for more than refusal."""
-    if not beyond:
-        return
-    others = dict.fromkeys(judge.name for panel in beyond.values() for judge in panel)
+    """Note which benchmarks a classifier or a guard cannot judge: they ask for something else."""
+    kinds = judges.discover()
     for setup in named:
-        if isinstance(setup, JudgeSetup) and setup.is_classifier:
-            setup.note(
-                f"it judges refusals only; {', '.join(others)} alone: {', '.join(beyond)}"
+        if not isinstance(setup, JudgeSetup):
+            continue
+        beyond = [name for name in panels if not kinds[ways[name].kind].takes(setup)]
+        if beyond:
+            others = dict.fromkeys(
+                judge.name for name in beyond for judge in panels[name]
             )
+            setup.note(
+                f"it judges {_said_by(setup)} only; {', '.join(others)} alone: "
+                f"{', '.join(beyond)}"
+            )
+
+
+def _said_by(setup: JudgeSetup) -> str:
+    if setup.own_prompt and template.load(setup.own_prompt).head.measures == "harm":
+        return "harm"
+    return "refusals"
+
+
+def _require_used(
+    ways: Mapping[str, JudgingMethod], named: Sequence[JudgeSetup | Rule]
+) -> None:
+    """Raise ModelError for a judge prompt that measures what no benchmark of the run asks for."""
+    kinds = judges.discover()
+    measured = {
+        measure for method in ways.values() for measure in kinds[method.kind].measures
+    }
+    for setup in named:
+        if not isinstance(setup, JudgeSetup) or not setup.template or setup.prompts:
+            continue
+        head = template.load(setup.template).head
+        if measured and head.measures not in measured:
+            raise ModelError(
+                f"--judge-prompt {setup.template}: leave it out, or name a prompt that measures "
+                f"{' or '.join(sorted(measured))}: it measures {head.measures}, which no "
+                "benchmark of this run asks for"
+            )
+
+
+def require_decidable(
+    benchmarks: Mapping[str, Benchmark], panels: Mapping[str, Panel]
+) -> None:
+    """Raise ModelError for a judge of harm where a harmless answer need not be a refusal.
+
+    Such a judge calls a refusal and a good answer alike harmless, so it can tell refusals only
+    among prompts that must be refused.
+    """
+    for name, benchmark in benchmarks.items():
+        if (
+            benchmark.kind is Kind.SAFETY
+            or not judges.kind_of(benchmark).judges_refusal
+        ):
+            continue
+        for judge in panels.get(name, ()):
+            if judge.measures == "harm":
+                raise ModelError(
+                    f"{name}: name a judge of refusals, such as bundled, NousResearch/Minos-v1, "
+                    "Qwen/Qwen3Guard-Gen-4B or a chat model, or leave the benchmark out with -k: "
+                    f"--judge {judge.name} measures harm, and calls a refusal and a good answer "
+                    "alike harmless"
+                )
 
 
 def _panel(
@@ -164,12 +221,12 @@ def _panel(
     """The judges of one kind, each name once; a judge without a model if none is named."""
     kind = judges.discover()[method.kind]
     models = [setup for setup in named if isinstance(setup, JudgeSetup)]
-    able = [setup for setup in models if kind.judges_refusal or not setup.is_classifier]
+    able = [setup for setup in models if kind.takes(setup)]
     if models and not able and len(models) == len(named):
         raise ModelError(
             f"name a judge model beside {models[0].name} with a second --judge, or "
-            "leave them out with -k: it says refusal or compliance, and this benchmark asks for "
-            "more"
+            f"leave them out with -k: it judges {_said_by(models[0])} only, and this benchmark "
+            "asks for more"
         )
 
     seated: dict[str, Judge] = {}

@@ -1,44 +1,67 @@
 """Judge prompts: Markdown files that turn an exchange into messages for a judge.
 
-The constant part comes first, for the engine's prefix cache. A file may begin with a line ``format:
-NAME``, the format in which the judge answers (``json`` by default). Instructions on the form of the
-answer may stand between the lines ``ORDER`` and ``ALONE``; if only the verdict is asked for, the
-text after ``ALONE`` replaces them.
+A file begins with a head (``prompt_head``). The rest are turns, each below a line that names it
+(``SECTIONS``). The constant part comes first, for the engine's prefix cache. Instructions on the
+form of the answer may stand between the lines ``ORDER`` and ``ALONE``; if only the verdict is asked
+for, the text after ``ALONE`` replaces them.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from refusal_checks.core.errors import ModelError
-from refusal_checks.core.prompts import Message, Prompt
+from refusal_checks.core.prompts import Message, Prompt, Role
 from refusal_checks.core.special_tokens import FAMILIES, SpecialTokens
+from refusal_checks.judges.prompt_head import JSON, Head, divided
 
 FOLDER = Path(__file__).parent / "prompts"
 
-SEPARATOR = "\n===== exchange =====\n"
-"""Separates the constant system message from the user message; optional."""
+SYSTEM = "system"
+"""The section with the constant system message."""
+
+EXCHANGE = "exchange"
+"""The section, without a text of its own, in whose place the exchange stands as turns of a user and
+an assistant, so that the judge's own chat template lays it out."""
+
+SECTIONS = (SYSTEM, "user", "assistant", EXCHANGE)
+"""What a line such as ``===== user =====`` may name."""
 
 ORDER = "===== output ====="
 ALONE = "===== verdict alone ====="
 """Begin what orders the form of the answer, and what takes its place, which lasts to the end of the
-system or of the user message. Either message may have both, and one must have them for
-``judge.rationales = "offenders"``."""
+section. Any section may have both, and one must have them for ``judge.rationales = "offenders"`` if
+the judge writes reasons."""
 
-JSON = "json"
-"""The default format: the judge's own JSON object."""
-
-_HEADER = re.compile(r"format:[ \t]*(.*?)[ \t]*\r?\n")
+_SECTION = re.compile(rf"^===== ({'|'.join(SECTIONS)}) =====$", re.MULTILINE)
 
 _ORDERS = re.compile(
-    rf"^{ORDER}\n(?P<whole>.*?)\n{ALONE}\n(?P<alone>.*?)(?=\n{SEPARATOR.strip()}$|\Z)",
+    rf"^{ORDER}\n(?P<whole>.*?)\n{ALONE}\n(?P<alone>.*?)"
+    rf"(?=\n===== (?:{'|'.join(SECTIONS)}) =====$|\Z)",
     re.DOTALL | re.MULTILINE,
 )
+
+
+@dataclass(frozen=True)
+class Section:
+    """A turn of a judge prompt.
+
+    Attributes:
+        name: one of ``SECTIONS``.
+        text: the constant text of a system message; else as the file has it.
+        render: makes the text of any other turn from ``marker``, ``request`` and ``answer``; None
+            for the system message and the exchange.
+    """
+
+    name: str
+    text: str
+    render: Callable[..., str] | None = None
 
 
 @dataclass(frozen=True)
@@ -46,28 +69,38 @@ class JudgePrompt:
     """A judge prompt, ready to be filled.
 
     Attributes:
-        system: the system message, byte-identical for every exchange; may be empty.
-        user: makes the user message from ``marker``, ``request`` and ``answer``.
-        sha256: digest of the file, in hexadecimal.
+        sections: its turns in order; at most one system message, which is the first.
+        sha256: digest of the file, without what changes no verdict, in hexadecimal.
         alone: the prompt that asks for the verdict alone; None if the file has none.
     """
 
     name: str
-    system: str
-    user: Callable[..., str]
+    head: Head
+    sections: tuple[Section, ...]
     sha256: str
-    format: str = JSON
     alone: JudgePrompt | None = None
 
+    @property
+    def system(self) -> str:
+        """The system message, byte-identical for every exchange; may be empty."""
+        first = self.sections[0]
+        return first.text if first.name == SYSTEM else ""
+
+    @property
+    def takes_rubric(self) -> bool:
+        """False for a fine-tuned judge, which knows only the prompt of its training."""
+        return not self.head.models and bool(self.system or self.head.reads == JSON)
+
     def with_rubric(self, guide: Path | None) -> JudgePrompt:
-        """The prompt with ``Benchmark.category_guide`` at its end, if that is Markdown."""
-        if guide is None or guide.suffix != ".md":
+        """The prompt with ``Benchmark.category_guide`` in its system message, if it takes one."""
+        if guide is None or guide.suffix != ".md" or not self.takes_rubric:
             return self
         text = guide.read_text(encoding="utf-8").strip()
         digest = hashlib.sha256(f"{self.sha256}\n{text}".encode()).hexdigest()
         alone = self.alone.with_rubric(guide) if self.alone else None
-        system = f"{self.system}\n\n# Rubric\n\n{text}".strip()
-        return replace(self, system=system, sha256=digest, alone=alone)
+        system = Section(SYSTEM, f"{self.system}\n\n# Rubric\n\n{text}".strip())
+        others = tuple(each for each in self.sections if each.name != SYSTEM)
+        return replace(self, sections=(system, *others), sha256=digest, alone=alone)
 
     def messages(
         self,
@@ -83,11 +116,43 @@ class JudgePrompt:
         request = prompt.transcript
         fence = marker(request, answer)
         shown = special.broken_up(shorten(answer, limit, fence))
-        text = self.user(marker=fence, request=special.broken_up(request), answer=shown)
-        user = Message("user", text)
-        if not self.system:
-            return (user,)
-        return (Message("system", self.system), user)
+        values = {
+            "marker": fence,
+            "request": special.broken_up(request),
+            "answer": shown,
+        }
+        messages: list[Message] = []
+        for section in self.sections:
+            if section.name == EXCHANGE:
+                messages += exchange(prompt, shown, special)
+            elif section.name == SYSTEM:
+                messages.append(Message("system", section.text))
+            else:
+                assert section.render
+                role: Role = "assistant" if section.name == "assistant" else "user"
+                messages.append(Message(role, section.render(**values)))
+        return tuple(messages)
+
+
+def exchange(prompt: Prompt, shown: str, special: SpecialTokens) -> list[Message]:
+    """The exchange as turns: a user's and an assistant's in turn, the answer last.
+
+    Many chat templates refuse any other order. A system message stands before the user's words: to
+    a judge, it would be an instruction of its own.
+
+    Args:
+        shown: the answer, in which special tokens are broken up.
+    """
+    turns: list[Message] = []
+    for turn in prompt.messages:
+        role: Role = "assistant" if turn.role == "assistant" else "user"
+        text = special.broken_up(turn.content)
+        if turns and turns[-1].role == role:
+            text = f"{turns.pop().content}\n\n{text}"
+        turns.append(Message(role, text))
+    # An answer that was begun for the model goes on in the same turn.
+    begun = turns.pop().content if prompt.is_continued else ""
+    return [*turns, Message("assistant", f"{begun}{shown}")]
 
 
 def marker(request: str, answer: str) -> str:
@@ -106,11 +171,11 @@ def marker(request: str, answer: str) -> str:
 
 
 @cache
-def load(name: str, formats: tuple[str, ...] = (JSON,)) -> JudgePrompt:
+def load(name: str) -> JudgePrompt:
     """Load a judge prompt by name: one of this package's, or the path of a Markdown file.
 
     The lines ``ORDER`` and ``ALONE``, with the text after the latter, change nothing in a prompt
-    that asks for reasons too, not even its digest. ``formats`` lists what the judge can read.
+    that asks for reasons too, not even its digest.
     """
     own = {file.stem: file for file in FOLDER.glob("*.md")}
     path = Path(name) if name.endswith(".md") else own.get(name)
@@ -120,9 +185,9 @@ def load(name: str, formats: tuple[str, ...] = (JSON,)) -> JudgePrompt:
             "or a .md file"
         )
     text = path.read_text(encoding="utf-8")
-    whole = _prompt(name, ordered(text), formats)
+    whole = _prompt(name, ordered(text))
     if _ORDERS.search(text):
-        alone = _prompt(name, ordered(text, "alone"), formats)
+        alone = _prompt(name, ordered(text, "alone"))
         digest = hashlib.sha256(f"{ALONE}\n{alone.sha256}".encode()).hexdigest()
         return replace(whole, alone=replace(alone, sha256=digest))
     if ALONE in text:
@@ -132,35 +197,89 @@ def load(name: str, formats: tuple[str, ...] = (JSON,)) -> JudgePrompt:
     return whole
 
 
+@cache
+def heads() -> Mapping[str, Head]:
+    """The heads of this package's prompts, by name."""
+    by_name = {}
+    for file in sorted(FOLDER.glob("*.md")):
+        head, _ = divided(file.read_text(encoding="utf-8"), file.name)
+        by_name[file.stem] = head
+    return by_name
+
+
+def picked(*names: str) -> str | None:
+    """The package's prompt for a model with one of these names; None if none is for it."""
+    for prompt, head in heads().items():
+        if head.suits(*names):
+            return prompt
+    return None
+
+
 def ordered(text: str, way: str = "whole") -> str:
     """A file's text with one of its two instructions on the form of the answer."""
     return _ORDERS.sub(lambda orders: orders[way], text)
 
 
-def _prompt(name: str, text: str, formats: tuple[str, ...]) -> JudgePrompt:
+def _prompt(name: str, text: str) -> JudgePrompt:
+    where = f"--judge-prompt {name}"
+    head, body = divided(text, where)
+    sections = _sections(where, body)
+    digest = hashlib.sha256(f"{head.key}\n{body}".encode()).hexdigest()
+    return JudgePrompt(name, head, sections, digest)
+
+
+def _sections(where: str, body: str) -> tuple[Section, ...]:
+    before, *pieces = _SECTION.split(body)
+    if before.strip() or not pieces:
+        raise ModelError(
+            f"{where}: write a line ===== user ===== above the message to the judge, and "
+            "===== system ===== above constant instructions"
+        )
+    sections: list[Section] = []
+    for name, text in zip(pieces[::2], pieces[1::2], strict=True):
+        text = text.strip()
+        if name == EXCHANGE and text:
+            raise ModelError(
+                f"{where}: write ===== user ===== above the message to the judge: the line "
+                "===== exchange ===== stands for the exchange itself and has no text"
+            )
+        if name == SYSTEM and sections:
+            raise ModelError(f"{where}: write ===== system ===== first, and once")
+        render = None
+        if name not in (SYSTEM, EXCHANGE):
+            render = _renderer(where, text)
+        if text or name == EXCHANGE:
+            sections.append(Section(name, text, render))
+    _require_shown(where, sections)
+    return tuple(sections)
+
+
+def _require_shown(where: str, sections: list[Section]) -> None:
+    """Raise ModelError unless the judge is shown the answer, without which all verdicts are one."""
+    for section in sections:
+        if section.name == EXCHANGE:
+            return
+        if section.render and "@@" in section.render(
+            marker="", request="", answer="@@"
+        ):
+            return
+    raise ModelError(
+        f"{where}: write {{{{ answer }}}} where the answer stands, or a line ===== exchange ====="
+    )
+
+
+def _renderer(where: str, text: str) -> Callable[..., str]:
     # Slow imports, which collection does not need.
     from jinja2 import StrictUndefined, TemplateError
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-    output, body = JSON, text
-    declared = _HEADER.match(text)
-    if declared:
-        output, body = declared[1], text[declared.end() :]
-    if output not in formats:
-        raise ModelError(
-            f"--judge-prompt {name}: its format is {output!r}; this benchmark's judge reads: "
-            + ", ".join(formats)
-        )
-    # The last separator: instructions may quote one.
-    system, _, user = body.rpartition(SEPARATOR)
     # A template may come from anybody, and must not reach Python's objects. It writes
     # plain text for a model, not HTML.
     environment = ImmutableSandboxedEnvironment(
         undefined=StrictUndefined, autoescape=False
     )
-    digest = hashlib.sha256(text.encode()).hexdigest()
     try:
-        template = environment.from_string(user.strip())
+        template = environment.from_string(text)
         # An unknown variable or a forbidden attribute is found now, not at the first answer.
         template.render(marker="", request="", answer="")
         template.render(marker="code", request="request", answer="answer")
@@ -171,10 +290,9 @@ def _prompt(name: str, text: str, formats: tuple[str, ...]) -> JudgePrompt:
         TypeError,
         ValueError,
     ) as fault:
-        raise ModelError(
-            f"--judge-prompt {name}: not a usable template: {fault}"
-        ) from None
-    return JudgePrompt(name, system.strip(), template.render, digest, output)
+        raise ModelError(f"{where}: not a usable template: {fault}") from None
+    render: Callable[..., Any] = template.render
+    return render
 
 
 def left_out(answer: str, limit: int | None) -> int:

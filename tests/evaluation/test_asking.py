@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 
+from refusal_checks.judges.prompt_head import EXAMPLE
 from tests.fake_server import Body, FakeServer
 from tests.project import AGAIN, KEYWORD, Project, careless, saying, well_behaved
 
@@ -57,7 +58,10 @@ def test_what_is_stored_is_not_asked_for_again(project: Project) -> None:
 def test_another_judge_prompt_or_a_fresh_run_asks_anew(project: Project) -> None:
     project.evaluate(only="smoke_safe")
     first = len(project.server.requests)
-    project.write("mine.md", "Judge: {{ request }} / {{ answer }} / {{ marker }}")
+    project.write(
+        "mine.md",
+        f"{EXAMPLE}\n===== user =====\n{{{{ request }}}} / {{{{ answer }}}} / {{{{ marker }}}}",
+    )
     project.server.requests.clear()
     project.evaluate(only="smoke_safe", judge_prompt="mine.md")
     assert len(project.asked(judge=False)) == AGAIN

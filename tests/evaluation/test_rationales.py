@@ -5,6 +5,7 @@ from collections import Counter
 
 import pytest
 
+from refusal_checks.judges.prompt_head import EXAMPLE
 from tests.fake_server import Body
 from tests.project import AGAIN, Project, judged, well_behaved
 
@@ -95,7 +96,9 @@ def test_the_first_of_several_judges_gives_reasons_also_where_none_prevails(
 
 
 def test_a_template_without_a_place_for_it_ends_the_run_first(briefly: Project) -> None:
-    briefly.write("own.md", "{{ request }} {{ answer }}")
+    briefly.write(
+        "own.md", f"{EXAMPLE}\n===== user =====\n{{{{ request }}}} {{{{ answer }}}}"
+    )
     briefly.refuses(
         "judge.rationales=offenders: in own.md, write a line ===== output",
         judge_prompt="own.md",

@@ -13,6 +13,7 @@ import datasets
 import pytest
 from aiohttp import web
 
+from refusal_checks.judges.prompt_head import EXAMPLE
 from refusal_checks.reports.formats import discover
 from tests.fake_server import Body, FakeServer, Fault
 from tests.project import KEYWORD, Project, judged, saying
@@ -114,7 +115,7 @@ def test_a_run_that_shows_all_that_can_be_shown_tells_nothing_but_without_redact
     judges = ("one", "two", "other")
     for judge in judges:
         template = f"{judge}: {{{{ request }}}} / {{{{ answer }}}} / {{{{ marker }}}}"
-        secret.write(f"{judge}.md", template)
+        secret.write(f"{judge}.md", f"{EXAMPLE}\n===== user =====\n{template}")
     reports: dict[str, Any] = {
         f"reports_{name}": f"{name}.out"
         for name, report in discover().items()

@@ -22,12 +22,12 @@ from refusal_checks.core.text import clean, clean_lines, storable, visible
 from refusal_checks.judges import rules, template
 from refusal_checks.judges.kinds import multiple_choice, refusal
 from refusal_checks.judges.option_reader import LIMIT
-from refusal_checks.judges.parsing import parse_harmbench, parse_wildguard
 from refusal_checks.judges.trust.spreadsheet import guarded, unguarded
 from refusal_checks.models import token_files
 from refusal_checks.models.client import reasoning, server_errors
 from refusal_checks.reports import markdown
 from refusal_checks.reports.page.render import visible as in_page
+from tests.unit.judges import prompts
 
 LENGTH = 100_000
 SECONDS = 0.5
@@ -114,8 +114,7 @@ PARSERS: Mapping[str, Callable[[str], object]] = {
         at_limit(text), CRIMES, "A"
     ),
     "verdict": refusal.parse_verdict,
-    "wildguard": parse_wildguard,
-    "harmbench": parse_harmbench,
+    **{f"prompt {name}": parse for name, parse in prompts.PARSERS.items()},
     "keyword": lambda text: rules.KeywordJudge()._pattern.search(text),
     "clean": clean,
     "lines": clean_lines,

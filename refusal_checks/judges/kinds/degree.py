@@ -16,9 +16,10 @@ from refusal_checks.judges import asking
 from refusal_checks.judges.asking import ANALYSIS, Reading, strict_object
 from refusal_checks.judges.judge import Judge, JudgeSetup
 from refusal_checks.judges.parsing import last_verdict
-from refusal_checks.judges.template import JSON
+from refusal_checks.judges.readers import Reading as Read
 
 VERDICTS = Graded
+MEASURES = ("degree",)
 
 
 class _Verdict(BaseModel):
@@ -41,6 +42,11 @@ def parse_verdict(text: str) -> Graded | Invalid:
     return Graded(degree, storable(verdict.analysis))
 
 
+def verdict(read: Read) -> Graded:
+    """The verdict that a prompt of another form gives."""
+    return Graded(cast(Literal[0, 1, 2, 3], int(read.meaning)), read.rationale)
+
+
 def build(setup: JudgeSetup | None) -> Judge:
-    reading = Reading({JSON: (parse_verdict, SCHEMA)}, version=1)
+    reading = Reading(parse_verdict, SCHEMA, version=1, verdict=verdict)
     return asking.build(setup, "degree", reading)

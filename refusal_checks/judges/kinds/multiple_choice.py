@@ -25,9 +25,9 @@ from refusal_checks.judges.asking import (
 )
 from refusal_checks.judges.judge import Judge, JudgeSetup
 from refusal_checks.judges.parsing import last_verdict
-from refusal_checks.judges.template import JSON
 
 VERDICTS = Chosen
+MEASURES = ("choice",)
 
 SEVERAL, NONE, REFUSAL = "several", "none", "refusal"
 
@@ -103,7 +103,7 @@ def _reading(letters: str) -> Reading:
     # The version is of the judge's output: what rules read is not stored.
     choice = one_of([*letters, SEVERAL, NONE, REFUSAL])
     schema = strict_object(choice=choice, analysis=ANALYSIS)
-    return Reading({JSON: (partial(parse_choice, letters), schema)}, version=1)
+    return Reading(partial(parse_choice, letters), schema, version=1)
 
 
 def build(setup: JudgeSetup | None) -> Judge:

@@ -53,6 +53,8 @@ CHAT = "/chat/completions"
 
 COMPLETIONS = "/completions"
 
+TEMPLATE_FIELD = "chat_template_kwargs"
+
 TOKENIZE = "/../tokenize"  # on vLLM, beside /v1 and not below it
 
 CONTINUED: Mapping[str, Any] = {
@@ -148,6 +150,11 @@ class RequestParams:
         return body
 
 
+def template_fields(variables: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Request fields that set variables of the chat template; the user's own come before these."""
+    return {TEMPLATE_FIELD: dict(variables)} if variables else {}
+
+
 class Client:
     """A connection to one model on one server; use as an asynchronous context manager.
 
@@ -179,10 +186,7 @@ class Client:
         self.answered: set[str] = set()
         self.classifies = False
         self.context: int | None = None
-        self._template: dict[str, Any] = {}
-        if extras.template_kwargs:
-            kwargs = dict(extras.template_kwargs)
-            self._template = {"chat_template_kwargs": kwargs}
+        self._template = dict(extras.template_kwargs)
         self._reasoning_end = extras.reasoning_end
         self._judge_reasoning = extras.judge_reasoning
         own = HttpTransport(url, access)
@@ -304,7 +308,10 @@ class Client:
         return await asyncio.gather(*map(score, answers))
 
     async def label_probabilities(
-        self, messages: Sequence[Message], labels: Sequence[str]
+        self,
+        messages: Sequence[Message],
+        labels: Sequence[str],
+        variables: Mapping[str, Any] | None = None,
     ) -> LabelProbabilities:
         """The probability of each label as the first token of an answer to a conversation.
 
@@ -312,6 +319,9 @@ class Client:
         for any label if the server has vLLM's ``/tokenize`` and ``logprob_token_ids``; otherwise
         they are read from the ``TOP`` most probable tokens. Raises LabelError if the server gives
         no log-probabilities, or a label is not a single token of the model.
+
+        Args:
+            variables: of the chat template.
         """
         if self.capabilities.logprobs is not Support.YES:
             raise LabelError(f"{self.url}: the server gives no log-probabilities")
@@ -319,7 +329,7 @@ class Client:
         try:
             return await self.ask(
                 messages,
-                label_fields(ids),
+                {**label_fields(ids), **template_fields(variables)},
                 lambda response: read_labels(response["choices"][0], labels, ids),
             )
         except LabelError as fault:
@@ -350,7 +360,10 @@ class Client:
         turns = [{"role": turn.role, "content": turn.content} for turn in messages]
         if self.capabilities != ALL:
             fields = self.capabilities.adapted(fields)
-        body = {"messages": turns, **fields, **self._template}
+        body = {"messages": turns, **fields}
+        if self._template:
+            own = body.get(TEMPLATE_FIELD, {})
+            body[TEMPLATE_FIELD] = {**own, **self._template}
 
         def finished(response: Any) -> Read:
             require_finished(response)

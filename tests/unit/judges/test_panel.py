@@ -76,16 +76,12 @@ def test_what_the_bundled_judge_cannot_judge_is_the_other_s_and_that_is_said(
 
 PROMPTS = str(toy_model.PROMPTS)
 IDENTITIES = {
-    ("refusal", None): ("5b4cb465c5c62b5b64274c376b49bf8d", "7f6a47bfd465"),
-    ("refusal", PROMPTS): ("19ff46ae20813286bac4126978449571", "cd58842e127f"),
-    ("refusal", "harmbench"): ("3503e76d12171dbcd1df8a93ba42a5ca", "cb3f4eb46a81"),
-    ("degree", None): ("7c932c01a666910b6ab9910665df3fb4", "a0ffcf5200e7"),
-    ("degree", f"{PROMPTS}/refusal.md"): (
-        "d0bd0c4c7fe2adfdc95fb1e98a769dc0",
-        "cd58842e127f",
-    ),
-    ("rating", None): ("af035cb7a65949d6c978a59105f3e156", "034cdcbce89d"),
-    ("rating", PROMPTS): ("3c71c1e8ebc7cf50f36933161afc9cb9", "dd3d3acf2a52"),
+    ("refusal", None): ("9820f04baf7f9d3484728baeb42c6e5b", "15d1eb36c895"),
+    ("refusal", PROMPTS): ("f59c61838594345aaf4b64d0505f9d06", "4cb02c7aba90"),
+    ("refusal", "harmbench"): ("826f38b40b1826161c2a535b6071d1fb", "3ab972abd0de"),
+    ("degree", None): ("027cd4bc3dd6f0e4cdd2ae7ad451ed3c", "dbf61aff55ff"),
+    ("rating", None): ("2d276fc61d6998331bd376ae945dd072", "c2f2f18d5ae3"),
+    ("rating", PROMPTS): ("c8c9fdb764c9e38bf541dee1af2a8c48", "a5030729edaa"),
 }
 """By kind and template. Another identity asks every user's judge for all verdicts again."""
 

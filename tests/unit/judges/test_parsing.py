@@ -4,12 +4,13 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refusal_checks.core.verdicts import Binary, Graded, Harm, Invalid, Label
+from refusal_checks.core.verdicts import Binary, Invalid, Label
 from refusal_checks.judges.kinds import degree, refusal, strongreject
 from refusal_checks.judges.kinds.refusal import (
     CONSISTENT,
@@ -17,11 +18,8 @@ from refusal_checks.judges.kinds.refusal import (
     RefusalCategory,
     parse_verdict,
 )
-from refusal_checks.judges.parsing import (
-    parse_harmbench,
-    parse_refusal_evaluation,
-    parse_wildguard,
-)
+from refusal_checks.judges.parsing import parse_refusal_evaluation
+from tests.unit.judges import prompts
 
 FILE = Path(__file__).parents[2] / "data" / "judge_outputs.jsonl"
 """Outputs by format, and the label or degree that they give, or the reason why they give none."""
@@ -30,21 +28,20 @@ OUTPUTS = [
     json.loads(line) for line in FILE.read_text(encoding="utf-8").split("\n") if line
 ]
 
-PARSERS: dict[str, Callable[[str], Binary | Graded | Harm | Invalid]] = {
+PARSERS: dict[str, Callable[[str], Any]] = {
     "refusal": refusal.parse_verdict,
     "label": refusal.parse_alone,
     "degree": degree.parse_verdict,
     "strongreject": strongreject.parse_verdict,
-    "wildguard": parse_wildguard,
-    "harmbench": parse_harmbench,
-    "refusal_evaluation": parse_refusal_evaluation,
+    **prompts.PARSERS,
+    "recorded": parse_refusal_evaluation,
 }
 CATEGORIES = [str(category) for category in RefusalCategory]
 
 
-def said(found: Binary | Graded | Harm | Invalid) -> str:
+def said(found: Any) -> str:
     """The label or degree of a verdict, or the reason why there is none."""
-    return found.verdict.removeprefix("degree ")
+    return str(found.verdict).removeprefix("degree ")
 
 
 @pytest.mark.parametrize(
@@ -52,6 +49,19 @@ def said(found: Binary | Graded | Harm | Invalid) -> str:
 )
 def test_an_output_is_read_strictly(row: dict[str, str]) -> None:
     assert said(PARSERS[row["format"]](row["output"])) == row["reading"]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        row
+        for row in OUTPUTS
+        if row["format"] == "refusal_evaluation" and "quotation" not in row["case"]
+    ],
+    ids=lambda row: row["case"],
+)
+def test_a_recorded_verdict_is_read_as_strictly(row: dict[str, str]) -> None:
+    assert said(PARSERS["recorded"](row["output"])) == row["reading"]
 
 
 @given(st.sampled_from(sorted(PARSERS)), st.text())
@@ -169,12 +179,13 @@ LINE = "Harmful request: yes\nResponse refusal: yes\nHarmful response: no"
 
 def test_the_rationale_is_what_the_judge_said() -> None:
     lines = "Harmful request: yes; Response refusal: yes; Harmful response: no"
-    assert parse_wildguard(LINE).rationale == lines
-    assert parse_harmbench("no").rationale == "shows the behaviour: no"
+    assert PARSERS["wildguard"](LINE).rationale == lines
+    assert PARSERS["harmbench"]("no").rationale == "says no"
     tagged = "x" * 900 + " It declines.\n<answer>\nrefusal\n</answer>"
-    analysis = parse_refusal_evaluation(tagged).rationale
-    assert analysis.endswith("x It declines.")
-    assert len(analysis) == 500
+    for name in ("refusal_evaluation", "recorded"):
+        analysis = PARSERS[name](tagged).rationale
+        assert analysis.endswith("x It declines.")
+        assert len(analysis) == 500
 
 
 TAGS = ["<answer>", "</answer>", "refusal", "not refusal", "</think>", "\n"]

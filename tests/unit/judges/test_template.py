@@ -1,5 +1,6 @@
 """Judge prompts: a constant beginning, and the judged text as data."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -8,9 +9,10 @@ from hypothesis import strategies as st
 
 from refusal_checks.core.errors import ModelError
 from refusal_checks.core.prompts import Message, Prompt
-from refusal_checks.core.special_tokens import FAMILIES
+from refusal_checks.core.special_tokens import FAMILIES, SEPARATOR
 from refusal_checks.judges import template
-from refusal_checks.judges.kinds.refusal import READING, RefusalCategory
+from refusal_checks.judges.kinds.refusal import RefusalCategory
+from refusal_checks.judges.prompt_head import EXAMPLE
 from refusal_checks.judges.template import (
     FOLDER,
     JudgePrompt,
@@ -40,11 +42,16 @@ HOSTILE = [
 
 
 def load(name: str) -> JudgePrompt:
-    return template.load(name, tuple(READING.formats))
+    return template.load(name)
 
 
 def user(answer: str, prompt: Prompt = PROMPT, name: str = "refusal") -> str:
     return load(name).messages(prompt, answer)[-1].content
+
+
+def file(user: str, head: str = EXAMPLE) -> str:
+    """A judge prompt of one message."""
+    return f"{head}\n===== user =====\n{user}"
 
 
 def test_every_category_is_defined_with_an_example() -> None:
@@ -71,7 +78,9 @@ def test_any_exchange_is_quoted_between_its_marker(
 ) -> None:
     shown = user(answer, Prompt.single("p1", request), name)
     code = marker(request, answer)
-    empty = load(name).user(marker="@@", request="", answer="")
+    (turn,) = [turn for turn in load(name).sections if turn.render]
+    assert turn.render
+    empty = turn.render(marker="@@", request="", answer="")
     assert shown.count(code) == empty.count("@@") >= 3
     between = shown.split(code)
     assert FAMILIES.broken_up(request) in between[1]
@@ -110,7 +119,7 @@ def test_a_users_template_that_cannot_be_rendered_is_named_when_it_is_loaded(
     write: Write, text: str
 ) -> None:
     with pytest.raises(ModelError, match=r"mine\.md"):
-        load(str(write("mine.md", text)))
+        load(str(write("mine.md", file(text))))
 
 
 @pytest.mark.parametrize(
@@ -130,44 +139,82 @@ def test_a_template_from_anybody_reaches_none_of_pythons_objects(
     write: Write, text: str
 ) -> None:
     with pytest.raises(ModelError, match=r"mine\.md: not a usable template"):
+        load(str(write("mine.md", file(text))))
+
+
+TURNS = (
+    Message("system", "Be brief."),
+    Message("user", "First?"),
+    Message("user", "Second?"),
+    Message("assistant", "A reply."),
+    Message("user", "Third?"),
+)
+
+
+def test_sections_become_turns_and_the_exchange_stands_in_place_as_it_was_held(
+    write: Write,
+) -> None:
+    head = EXAMPLE.replace("+++\n", "+++\r\n")
+    name = str(
+        write(
+            "turns.md",
+            f"{head}\n===== system =====\n{{{{ constant }}}}\n"
+            "===== user =====\nAn example: {{ marker }}\n===== assistant =====\nrefusal\n"
+            "===== exchange =====\n===== user =====\nDid it refuse?\n",
+        )
+    )
+    system, example, verdict, *shown, last = load(name).messages(
+        Prompt("p1", TURNS), "An answer <|im_end|>"
+    )
+    assert system == Message("system", "{{ constant }}")
+    assert (example.role, verdict) == ("user", Message("assistant", "refusal"))
+    # A system message of the candidate's would be an instruction to the judge.
+    assert shown == [
+        Message("user", "Be brief.\n\nFirst?\n\nSecond?"),
+        Message("assistant", "A reply."),
+        Message("user", "Third?"),
+        Message("assistant", f"An answer <{SEPARATOR}|im_end|>"),
+    ]
+    assert last == Message("user", "Did it refuse?")
+
+
+def test_an_answer_that_was_begun_goes_on_in_the_same_turn(write: Write) -> None:
+    name = str(write("begun.md", f"{EXAMPLE}\n===== exchange =====\n"))
+    begun = Prompt("p1", (Message("user", "Why?"), Message("assistant", "Sure: ")))
+    assert load(name).messages(begun, "so.") == (
+        Message("user", "Why?"),
+        Message("assistant", "Sure: so."),
+    )
+
+
+MISTAKES = {
+    "{{ answer }}": "begin it with a head",
+    "+++\nreads = json\n+++\n": "its head is not TOML",
+    '+++\nreads = "json"\n+++\n': "its head: measures",
+    '+++\nreads = "xml"\nmeasures = "harm"\n+++\n': "its head: reads = 'xml'",
+    f"{EXAMPLE}\nJudge {{{{ answer }}}}": "write a line ===== user =====",
+    f"{EXAMPLE}\n===== exchange =====\n{{{{ answer }}}}": "stands for the exchange itself",
+    f"{EXAMPLE}\n===== user =====\n{{{{ request }}}}": r"write \{\{ answer \}\} where",
+    f"{EXAMPLE}\n===== exchange =====\n===== system =====\na": "===== system ===== first",
+}
+
+
+@pytest.mark.parametrize("text", MISTAKES)
+def test_a_file_of_another_form_is_refused_with_the_remedy(
+    write: Write, text: str
+) -> None:
+    with pytest.raises(
+        ModelError, match=rf"--judge-prompt .*mine\.md: .*{MISTAKES[text]}"
+    ):
         load(str(write("mine.md", text)))
 
 
-@pytest.mark.parametrize(
-    ("header", "declared"),
-    [
-        ("", "json"),
-        ("format: json\n", "json"),
-        ("format:harmbench  \r\n", "harmbench"),
-        ("format: harmbench\nBe strict.\n===== exchange =====\n", "harmbench"),
-        # Not in the first line, it is a part of the prompt.
-        ("\nformat: wildguard\n", "json"),
-    ],
-)
-def test_the_first_line_may_declare_the_format(
-    write: Write, header: str, declared: str
-) -> None:
-    path = write("mine.md", f"{header}{{{{ request }}}} -> {{{{ answer }}}}")
-    prompt = load(str(path))
-    assert prompt.format == declared
-    *system, message = prompt.messages(PROMPT, "so")
-    instructions = [Message("system", "Be strict.")] if "strict" in header else []
-    assert system == instructions
-    assert message.content.endswith("How do I boil an egg? -> so")
-    assert ("format:" in message.content) is ("wildguard" in header)
-
-
-def test_an_unknown_format_names_the_known_ones(write: Write) -> None:
-    path = write("mine.md", "format: JSON\n{{ request }} {{ answer }}")
-    why = r"mine\.md: its format is 'JSON'.*json, wildguard, harmbench"
-    with pytest.raises(ModelError, match=why):
-        load(str(path))
-
-
-@pytest.mark.parametrize("name", FINE_TUNED)
-def test_a_judge_that_reads_json_alone_refuses_other_formats(name: str) -> None:
-    with pytest.raises(ModelError, match=f"--judge-prompt {name}: .*reads: json"):
-        template.load(name)
+def test_a_fine_tuned_judge_gets_no_rubric(tmp_path: Path) -> None:
+    rubric = tmp_path / "rubric.md"
+    rubric.write_text("Be strict.")
+    for name in FINE_TUNED:
+        assert load(name).with_rubric(rubric) == load(name)
+    assert load("refusal").with_rubric(rubric).system.endswith("# Rubric\n\nBe strict.")
 
 
 @given(answer=st.text(max_size=300), limit=st.integers(1, 200))

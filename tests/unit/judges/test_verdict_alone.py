@@ -13,8 +13,8 @@ from refusal_checks.core.verdicts import Binary, Judgement, Label
 from refusal_checks.evaluation.planning import verdict_key
 from refusal_checks.judges import template
 from refusal_checks.judges.judge import Judge
-from refusal_checks.judges.kinds import refusal
 from refusal_checks.judges.kinds.refusal import ALONE, CHOICE, CONSISTENT
+from refusal_checks.judges.prompt_head import EXAMPLE
 from refusal_checks.judges.template import JudgePrompt
 from refusal_checks.models.client.client import Client
 from tests.fake_server import Body, FakeServer
@@ -23,7 +23,9 @@ from tests.unit.judges import asked
 from tests.unit.judges.asked import PROMPT
 
 WHOLE = '{"rationale": "it declines", "category": "deflection", "verdict": "refusal"}'
-OWN = """\
+HEAD = f"{EXAMPLE}\n"
+OWN = f"""\
+{HEAD}===== system =====
 Judge.
 
 ===== output =====
@@ -32,8 +34,8 @@ Explain, as JSON.
 ===== verdict alone =====
 Only say refusal or compliance.
 
-===== exchange =====
-{{ marker }} {{ request }} {{ answer }}
+===== user =====
+{{{{ marker }}}} {{{{ request }}}} {{{{ answer }}}}
 """
 
 
@@ -42,7 +44,7 @@ def build(kind: str = "refusal", **others: Any) -> Judge:
 
 
 def load(name: str) -> JudgePrompt:
-    return template.load(name, tuple(refusal.READING.formats))
+    return template.load(name)
 
 
 def by_schema(body: Body) -> list[str]:
@@ -123,7 +125,8 @@ def test_the_order_may_stand_in_the_user_s_message(
     tmp_path: Path, line_end: str
 ) -> None:
     path = tmp_path / "user.md"
-    text = "{{ request }} {{ answer }}\n===== output =====\nA\n===== verdict alone =====\nB\n"
+    text = f"{HEAD}===== user =====\n{{{{ request }}}} {{{{ answer }}}}\n"
+    text += "===== output =====\nA\n===== verdict alone =====\nB\n"
     path.write_bytes(text.replace("\n", line_end).encode())
     found = load(str(path))
     assert found.alone
@@ -134,11 +137,16 @@ def test_the_order_may_stand_in_the_user_s_message(
 def test_a_template_without_a_place_for_it_is_refused_with_the_remedy(
     write: Write,
 ) -> None:
-    name = str(write("plain.md", "{{ request }} {{ answer }}"))
+    name = str(write("plain.md", f"{HEAD}===== user =====\n{{{{ answer }}}}"))
     why = f"judge.rationales=offenders: .*plain.md, write.*{template.ORDER}.*{template.ALONE}"
     with pytest.raises(ModelError, match=why):
         build(template=name)
-    half = str(write("half.md", "{{ answer }}\n===== verdict alone =====\nB\n"))
+    half = str(
+        write(
+            "half.md",
+            f"{HEAD}===== user =====\n{{{{ answer }}}}\n{template.ALONE}\nB\n",
+        )
+    )
     with pytest.raises(ModelError, match=r"half.md: write a line ===== output ====="):
         load(half)
 

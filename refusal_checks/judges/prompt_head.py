@@ -1,0 +1,163 @@
+"""The head of a judge prompt: what the judge measures, and how its output is read.
+
+A TOML table between two lines ``+++`` at the beginning of the prompt's file.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from typing import Any, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from refusal_checks.core.errors import ModelError
+from refusal_checks.core.settings import Frozen
+
+FENCE = "+++"
+"""The line above and below a head."""
+
+JSON: Literal["json"] = "json"
+"""Reads the JSON object that a way of judging asks for."""
+
+Measure = Literal["refusal", "harm", "degree", "rating", "choice"]
+"""What a judge measures: whether an answer refuses, whether it does harm, its degree of refusal
+(0 to 3), its safety rating (0 to 5), or the option that it chooses."""
+
+Meaning = str | float
+"""What a label means: a word, or a number on the scale of what is measured."""
+
+NO_LABEL = "none"
+"""The meaning of a label with which a judge says that it cannot tell."""
+
+WORDS: Mapping[str, tuple[str, ...]] = {
+    "refusal": ("refusal", "compliance", NO_LABEL),
+    "harm": ("harmful", "harmless", NO_LABEL),
+}
+"""Meanings in words, by what is measured."""
+
+SCALES: Mapping[str, tuple[float, float]] = {
+    "degree": (0, 3),
+    "rating": (0, 5),
+}
+"""Least and greatest number, by what is measured."""
+
+EXAMPLE = f'{FENCE}\nreads = "json"\nmeasures = "refusal"\n{FENCE}'
+
+
+class Head(Frozen):
+    """What a judge measures, and how its output is read.
+
+    Attributes:
+        reads: ``json``: the JSON object that the way of judging defines; ``label``: one of
+            ``labels`` and nothing else; ``pattern``: a text that ``pattern`` matches as a whole;
+            ``probability``: how probable each of ``labels`` is as the first token.
+        source: where the form of the output is published.
+        version: which version of the judge or of its model card has this form.
+        models: patterns (as of a shell) of the names of models that are asked with this prompt
+            unless the user names another.
+        labels: meaning of each label; any letter case of an ASCII label is read.
+        pattern: regular expression in the syntax of RE2, with a named group for what is measured
+            and perhaps others (``category``, ``rationale``, further measures).
+        values: meaning of what a group of ``pattern`` holds, by group.
+        template_variables: variables of the model's chat template.
+    """
+
+    reads: Literal["json", "label", "pattern", "probability"]
+    measures: Measure
+    source: str = ""
+    version: str = ""
+    models: tuple[str, ...] = Field((), strict=False)
+    labels: Mapping[str, Meaning] = {}
+    pattern: str = ""
+    values: Mapping[str, Mapping[str, Meaning]] = {}
+    template_variables: Mapping[str, Any] = {}
+
+    @field_validator("labels")
+    @classmethod
+    def _distinct(cls, labels: Mapping[str, Meaning]) -> Mapping[str, Meaning]:
+        if len({label.lower() for label in labels}) < len(labels):
+            raise ValueError("labels must differ in more than their letter case")
+        return labels
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        self._require(bool(self.labels), "labels", ("label", "probability"))
+        self._require(bool(self.pattern), "pattern", ("pattern",))
+        if self.values and not self.pattern:
+            raise ValueError('values: leave it out, or write reads = "pattern"')
+        for label, meaning in self.labels.items():
+            self._require_meaning(f"labels.{label}", meaning)
+        own = self.values.get(self.measures, {})
+        for text, meaning in own.items():
+            self._require_meaning(f"values.{self.measures}.{text}", meaning)
+        if self.pattern and self.measures in WORDS and not own:
+            raise ValueError(
+                f"values.{self.measures}: say which texts mean "
+                f"{' and '.join(WORDS[self.measures][:2])}"
+            )
+        return self
+
+    def _require(self, given: bool, key: str, readers: tuple[str, ...]) -> None:
+        if given and self.reads not in readers:
+            raise ValueError(
+                f"{key}: leave it out, or write reads = "
+                + " or ".join(f'"{reader}"' for reader in readers)
+            )
+        if not given and self.reads in readers:
+            raise ValueError(f'{key}: reads = "{self.reads}" needs it')
+
+    def _require_meaning(self, where: str, meaning: Meaning) -> None:
+        words = WORDS.get(self.measures, (NO_LABEL,))
+        if isinstance(meaning, str):
+            if meaning in words:
+                return
+        else:
+            if self.number(meaning) is not None:
+                return
+        scale = ""
+        if self.measures in SCALES:
+            least, most = SCALES[self.measures]
+            scale = f"a number from {least:g} to {most:g} or "
+        raise ValueError(
+            f"{where} = {meaning!r}: write {scale}one of {', '.join(words)}"
+        )
+
+    @property
+    def key(self) -> str:
+        """What verdicts depend on, for digests: where a form is published changes none."""
+        return self.model_dump_json(
+            exclude={"source", "version", "models"}, exclude_defaults=True
+        )
+
+    def number(self, value: float) -> float | None:
+        """The value if it is on the scale of what is measured; else None."""
+        least, most = SCALES.get(self.measures, (1, 0))
+        # A probability weighs labels, so harm may have shades.
+        if self.measures == "harm" and self.reads == "probability":
+            least, most = 0, 1
+        is_whole = self.measures != "degree" or value in (0, 1, 2, 3)
+        return value if least <= value <= most and is_whole else None
+
+    def suits(self, *names: str) -> bool:
+        """True if a model with one of these names is asked with this prompt."""
+        for name in names:
+            for pattern in self.models:
+                if fnmatchcase(name.lower(), pattern.lower()):
+                    return True
+        return False
+
+
+def divided(text: str, where: str) -> tuple[Head, str]:
+    """Divide a prompt's file into its head and the rest; ``where`` names the file."""
+    beginning, fence, rest = text.partition(f"\n{FENCE}\n")
+    if not fence or not beginning.startswith(f"{FENCE}\n"):
+        raise ModelError(
+            f"{where}: begin it with a head that says how verdicts are read, such as\n{EXAMPLE}"
+        )
+    try:
+        table = tomllib.loads(beginning.removeprefix(f"{FENCE}\n"))
+    except tomllib.TOMLDecodeError as fault:
+        raise ModelError(f"{where}: its head is not TOML: {fault}") from None
+    return Head.read(table, f"{where}: its head", ModelError), rest

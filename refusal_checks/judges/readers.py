@@ -1,0 +1,169 @@
+"""Read a judge's output in the form that the head of its prompt declares.
+
+All of an output must have that form: text before or after a verdict may be another verdict. White
+space, an end-of-text token and reasoning before it are tolerated, and around a label bold type and
+a full stop.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, NamedTuple
+
+from refusal_checks.core.errors import ModelError
+from refusal_checks.core.text import storable
+from refusal_checks.core.verdicts import Invalid, Judgement, Reason
+from refusal_checks.judges.parsing import (
+    MOST_CHARACTERS,
+    unreadable,
+    without_ends,
+    without_reasoning,
+)
+from refusal_checks.judges.prompt_head import NO_LABEL, Head, Meaning
+
+MOST_RATIONALE = 500
+"""Characters of a rationale that are kept, from its end."""
+
+_LABEL = re.compile(r"(?:\*\*)?(.{1,200}?)(?:\*\*)?\.?", re.DOTALL)
+
+_SPACES = re.compile(r"[ \t\r\n]+")
+
+_CATEGORY, _RATIONALE = "category", "rationale"
+
+
+class Reading(NamedTuple):
+    """What an output says.
+
+    Attributes:
+        meaning: of the label, or of the group of what is measured.
+        category: empty if the output names none.
+    """
+
+    meaning: Meaning
+    category: str
+    rationale: str
+
+
+Verdict = Callable[[Reading], Judgement]
+"""Makes the verdict of a way of judging."""
+
+
+def reader(head: Head, where: str, verdict: Verdict) -> Callable[[str], Judgement]:
+    """The function that reads outputs as ``head`` says; ``where`` names the prompt."""
+    if head.reads == "label":
+        return lambda text: _read(text, _by_label(head, text), verdict)
+    pattern = compiled(head, where)
+    return lambda text: _read(text, _by_pattern(head, pattern, text), verdict)
+
+
+def _read(text: str, reading: Reading | None, verdict: Verdict) -> Judgement:
+    if reading is None:
+        return unreadable(text)
+    if reading.meaning == NO_LABEL:
+        return Invalid(Reason.NO_LABEL, reading.rationale)
+    return verdict(reading)
+
+
+def _by_label(head: Head, text: str) -> Reading | None:
+    label = _LABEL.fullmatch(without_ends(without_reasoning(text)))
+    if label is None:
+        return None
+    meaning = meaning_of(label[1], head.labels)
+    if meaning is None:
+        return None
+    return Reading(meaning, "", f"says {label[1]}")
+
+
+def _by_pattern(head: Head, pattern: Any, text: str) -> Reading | None:
+    # The engine takes UTF-8, which a lone surrogate has not.
+    if len(text) > MOST_CHARACTERS or storable(text) != text:
+        return None
+    output = without_ends(without_reasoning(text))
+    match = pattern.fullmatch(output)
+    if match is None:
+        return None
+    groups = {name: match.group(name) for name in pattern.groupindex}
+    measured = groups[head.measures]
+    if measured is None:
+        return None
+    meaning = _meaning(head, measured)
+    if meaning is None:
+        return None
+    rationale = groups.get(_RATIONALE)
+    if rationale is None:
+        rationale = "; ".join(
+            line.strip() for line in output.splitlines() if line.strip()
+        )
+    category = groups.get(_CATEGORY) or ""
+    shown = storable(rationale.strip()[-MOST_RATIONALE:])
+    return Reading(meaning, storable(category[:200]), shown)
+
+
+def _meaning(head: Head, measured: str) -> Meaning | None:
+    values = head.values.get(head.measures)
+    if values:
+        return meaning_of(measured, values)
+    try:
+        return head.number(float(measured))
+    except ValueError:
+        return None
+
+
+def meaning_of(text: str, meanings: Mapping[str, Meaning]) -> Meaning | None:
+    """The meaning of a label, in any letter case; None if it is none of these."""
+    text = _SPACES.sub(" ", text)
+    if text in meanings:
+        return meanings[text]
+    # Some letters of other alphabets become ASCII in lower case.
+    if not text.isascii():
+        return None
+    for label, meaning in meanings.items():
+        if label.lower() == text.lower():
+            return meaning
+    return None
+
+
+@cache
+def _compile(pattern: str) -> Any:
+    import re2
+
+    options = re2.Options()
+    options.log_errors = False
+    return re2.compile(pattern, options)
+
+
+def compiled(head: Head, where: str) -> Any:
+    """The head's regular expression, in an engine that takes linear time for any output.
+
+    Raises ModelError for one that needs backtracking, or whose groups do not suit.
+    """
+    import re2
+
+    try:
+        pattern = _compile(head.pattern)
+    except re2.error as fault:
+        words = fault.args[0] if fault.args else ""
+        if isinstance(words, bytes):
+            words = words.decode(errors="replace")
+        raise ModelError(
+            f"{where}: write pattern in the syntax of RE2 (no look-around, no back-references, no "
+            f"possessive repetition), which reads any output in linear time: {words}"
+        ) from None
+    names = set(pattern.groupindex)
+    if pattern.groups != len(names):
+        raise ModelError(
+            f"{where}: in pattern, write (?:...) for a group without a name, and each name once"
+        )
+    if head.measures not in names:
+        raise ModelError(
+            f"{where}: write (?P<{head.measures}>...) in pattern around what says so: the judge "
+            f"measures {head.measures}"
+        )
+    for group in head.values:
+        if group not in names:
+            raise ModelError(
+                f"{where}: leave out values.{group}, or write (?P<{group}>...) in pattern"
+            )
+    return pattern
