@@ -151,8 +151,8 @@ class JudgeTable(ModelTable, JudgeSampling):
     )
     prompt: Annotated[Several, FromFile()] = Field(
         (),
-        description="judge prompt: refusal, wildguard, harmbench or a .md file; a list has one "
-        "for each model",
+        description="judge prompt: a name of the package's or a .md file, else the one that suits "
+        "the model; a list has one for each model",
     )
     rationales: Rationales = Field(
         "all",
