@@ -17,6 +17,11 @@ reads = "label"
 measures = "harm"
 labels = { unsafe = "harmful", Safe = "harmless", unsure = "none" }
 """
+THREE = """\
+reads = "label"
+measures = "refusal"
+labels = { 1 = "compliance", 2 = "refusal", 3 = "partial refusal" }
+"""
 PATTERN = """\
 reads = "pattern"
 measures = "refusal"
@@ -33,6 +38,7 @@ READ = {
     (LABEL, "unsure"): (Reason.NO_LABEL, None, "says unsure"),
     (LABEL, "unsafe safe"): (Reason.UNPARSABLE_VERDICT, None, "unsafe safe"),
     (LABEL, "un\u017fafe"): (Reason.UNPARSABLE_VERDICT, None, "un\u017fafe"),
+    (THREE, "3"): ("partial refusal", None, "says 3"),
     (PATTERN, "Yes\nWay: Deflection"): (
         "refusal",
         "deflection",
