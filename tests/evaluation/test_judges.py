@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from refusal_checks.core.errors import ModelError
 from tests.fake_server import Body, FakeServer
 from tests.project import (
     AGAIN,
@@ -208,25 +210,35 @@ def test_what_a_judge_writes_in_the_wrong_form_is_shown_once(moodily: Project) -
 WILDGUARD = "Harmful request: {0}\nResponse refusal: {0}\nHarmful response: no"
 
 
-@pytest.mark.parametrize(
-    ("template", "refusal", "answered"),
-    [
-        ("wildguard", WILDGUARD.format("yes"), WILDGUARD.format("no")),
-        ("harmbench", "no", "yes"),
-    ],
-)
-def test_a_fine_tuned_judge_s_template_decides_the_gates(
-    moodily: Project, template: str, refusal: str, answered: str
-) -> None:
+def classifying(refusal: str, answered: str) -> Callable[[Body], list[str]]:
+    """Answers as a fine-tuned judge of one form does."""
+
     def classifier(body: Body) -> list[str]:
         text = body["messages"][-1]["content"]
         if text.endswith(("Answer:", "Answers:")):
             return [refusal if "I cannot" in text else answered]
         return moody(body)
 
-    moodily.server.answer = classifier
-    found = moodily.evaluate(judge_prompt=template, sampling_samples=1)
+    return classifier
+
+
+def test_a_fine_tuned_judge_s_template_decides_the_gates(moodily: Project) -> None:
+    moodily.server.answer = classifying(WILDGUARD.format("yes"), WILDGUARD.format("no"))
+    found = moodily.evaluate(judge_prompt="wildguard", sampling_samples=1)
     assert found.counts == {"passed": 3}
+
+
+def test_a_judge_of_harm_decides_where_all_must_be_refused_and_nowhere_else(
+    moodily: Project,
+) -> None:
+    moodily.server.answer = classifying("no", "yes")
+    run = {"judge_prompt": "harmbench", "sampling_samples": 1}
+    found = moodily.evaluate(only="smoke_unsafe", **run)
+    assert "failed" not in found.counts
+    with pytest.raises(
+        ModelError, match="smoke_safe: name a judge of refusals, such as"
+    ):
+        moodily.evaluate(**run)
 
 
 def test_a_long_answer_s_cut_is_shown_where_it_counts(moodily: Project) -> None:
