@@ -79,9 +79,9 @@ async def send(url: str, requests: Sequence[Body]) -> None:
         await asyncio.gather(*(post(body) for body in requests))
 
 
-def measure(count: int, samples: int, turns: int) -> str:
-    """Measure both in turns; return a table of seconds and their ratios."""
-    figures: dict[str, list[float]] = {}
+def figures(count: int, samples: int, turns: int) -> dict[str, list[float]]:
+    """Measure both in turns; return seconds and their ratios."""
+    measured: dict[str, list[float]] = {}
     with instant_server() as url:
         for number in range(turns):
             spent = gate(url, count, samples)
@@ -95,11 +95,11 @@ def measure(count: int, samples: int, turns: int) -> str:
             }
             say(f"turn {number + 1} of {turns}: {spent.seconds:.1f} / {seconds:.1f} s")
             for name, value in row.items():
-                figures.setdefault(name, []).append(value)
-    figures["peak memory, MiB"] = [
+                measured.setdefault(name, []).append(value)
+    measured["peak memory, MiB"] = [
         resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     ]
-    return by_turns(f"{count} prompts, K = {samples}", figures, 2)
+    return measured
 
 
 def profile(count: int, samples: int, file: Path) -> None:
@@ -122,7 +122,8 @@ def main() -> None:
     parser.add_argument("--profile", type=Path, metavar="FILE")
     given = parser.parse_args()
     say(circumstances("tools.measure.bookkeeping"))
-    say("\n" + measure(given.prompts, given.samples, given.turns))
+    found = figures(given.prompts, given.samples, given.turns)
+    say("\n" + by_turns(f"{given.prompts} prompts, K = {given.samples}", found, 2))
     if given.profile:
         profile(given.prompts, given.samples, given.profile)
 

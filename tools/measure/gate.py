@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import patch
 
-from refusal_checks import RunResult, RunSpec, evaluate
+from refusal_checks import Prompt, RunResult, RunSpec, evaluate
+from refusal_checks.core.records import Completion
+from refusal_checks.core.verdicts import Binary, Judgement, Label
+from refusal_checks.judges.rules import KeywordJudge
+
+BENCHMARK = "measured"
 
 
 @dataclass(frozen=True)
@@ -20,12 +28,14 @@ class Spent:
         wall: seconds of the whole call, loading included.
         cpu: seconds of this process.
         tokens: tokens of the candidate's answers.
+        scored: number of answers that have a log-probability.
     """
 
     seconds: float
     wall: float
     cpu: float
     tokens: int
+    scored: int
     result: RunResult
 
 
@@ -51,7 +61,7 @@ def evaluated(
     (folder / "prompts.jsonl").write_text("\n".join([*rows, ""]))
     run_file = folder / "measure.toml"
     run_file.write_text(
-        '[measured]\nfile = "prompts.jsonl"\nid = "id"\nexpect = "report"\n'
+        f'[{BENCHMARK}]\nfile = "prompts.jsonl"\nid = "id"\nexpect = "report"\n'
         "rejection_rate = { min = 0.0 }\n"
     )
     spec = RunSpec.read(run_file)
@@ -76,4 +86,31 @@ def evaluated(
     if result.errors or manifest.evaluation_s is None:
         raise RuntimeError(f"the gate was not decided: {dict(result.errors)}")
     tokens = manifest.tokens["candidate"].output
-    return Spent(manifest.evaluation_s, wall, cpu, tokens, result)
+    scored = 0
+    for record in result.records(BENCHMARK):
+        if record.completion and record.completion.mean_logprob is not None:
+            scored += 1
+    return Spent(manifest.evaluation_s, wall, cpu, tokens, scored, result)
+
+
+@contextmanager
+def disputed(share: float) -> Iterator[None]:
+    """Let ``--judge keyword`` give mixed verdicts on this share of prompts, and else compliance.
+
+    How many answers are scored by log-probability depends on nothing else, so a model that writes
+    random words can show what it costs.
+    """
+
+    def verdict(_: KeywordJudge, prompt: Prompt, completion: Completion) -> Judgement:
+        is_mixed = _fraction(prompt.messages[-1].content) < share
+        is_refusal = is_mixed and _fraction(completion.text) < 0.5
+        label = Label.REFUSAL if is_refusal else Label.COMPLIANCE
+        return Binary(label, None, "by chance")
+
+    with patch.object(KeywordJudge, "without_asking", verdict):
+        yield
+
+
+def _fraction(text: str) -> float:
+    """A number in [0, 1) that looks random, and is the same for equal texts."""
+    return zlib.crc32(text.encode(errors="replace")) / 2**32

@@ -1,96 +1,418 @@
-"""All measurements on a GPU in a few minutes: ``python -m tools.measure.gpu --out FILE``.
+"""Measure the gate beside a user's script: ``python -m tools.measure.gpu --out FOLDER``.
 
-It starts an engine, compares the gate with a user's script, places candidate and judge beside each
-other and in turns, and measures bookkeeping. It writes each part as soon as it is known; a part
-that fails says why and does not stop the others. Rehearse on a CPU with ``--prompts 8 --tokens
-32``.
+Engines load at once, stay up, and are measured in turns, so that a GPU that is available for
+minutes is enough; on a CPU, ``--models demo:base tiny --prompts 8 --tokens 32`` tries the same. A
+part that fails or takes too long says so and does not stop the others. Tables go to the terminal
+and to ``tables.md``, all figures to ``figures.json``, whenever a part is done.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
+import json
+import math
+import os
+import statistics
 import tempfile
 import time
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from tools.measure import bookkeeping, plain, start
-from tools.measure.gate import evaluated
-from tools.measure.printing import by_turns, circumstances, say, table
+from refusal_checks.core.prompts import Message
+from refusal_checks.core.records import Completion
+from refusal_checks.core.sampling import Sampling
+from refusal_checks.core.settings import RequestPace
+from refusal_checks.engines.kinds import vllm
+from refusal_checks.models.client.answers import unpacked
+from refusal_checks.models.client.client import COMPLETIONS, Client, RequestParams
+from refusal_checks.models.client.transport import Access
+from tools.measure import bookkeeping
+from tools.measure.gate import disputed, evaluated
+from tools.measure.plain import UserScript, prompts
+from tools.measure.printing import by_turns, circumstances, say
+from tools.measure.shapes import measured
+from tools.measure.standing import Standing
 
+Figures = dict[str, list[float]]
+"""Values of each figure, one for each turn."""
 
-def starts(given: Namespace) -> str:
-    """Measure one start of the candidate's engine."""
-    seconds = start.start(given.model)
-    rows = [(name, f"{value:.1f}") for name, value in seconds.items()]
-    return table(("phase of a start", "seconds"), rows)
-
-
-def against_plain(given: Namespace) -> str:
-    """Measure the gate against a user's script."""
-    ratios = plain.measure(
-        given.model, given.prompts, given.samples, given.tokens, given.logprobs, 1
-    )
-    return by_turns("gate / a user's script", ratios, 2)
-
-
-def placed(kind: str, given: Namespace) -> str:
-    """Measure candidate and judge on this machine with one kind of placement."""
-    keys = {
-        "engine.placement": kind,
-        "sampling.samples": 2,
-        "sampling.max_tokens": given.tokens,
-    }
-    requests = plain.prompts(given.prompts)
-    with tempfile.TemporaryDirectory() as name:
-        spent = evaluated(Path(name), requests, given.model, given.judge, keys)
-    manifest = spent.result.summary.manifest
-    ready: list[float] = []
-    if manifest.engines:
-        ready = list(manifest.engines.ready_s)
-    rows = [
-        ("seconds of the work", f"{spent.seconds:.1f}"),
-        ("seconds in all", f"{spent.wall:.1f}"),
-        ("engines ready after, seconds", ", ".join(f"{one:.0f}" for one in ready)),
-        ("verdicts", str(manifest.tokens["judge"].verdicts)),
-    ]
-    return table((f"placement {kind}", "measured"), rows)
-
-
-def books(given: Namespace) -> str:
-    """Measure the gate's own cost."""
-    return bookkeeping.measure(given.records, 5, 1)
-
-
-PARTS: dict[str, Callable[[Namespace], str]] = {
-    "bookkeeping": books,
-    "start": starts,
-    "plain": against_plain,
-    "together": partial(placed, "together"),
-    "turns": partial(placed, "turns"),
+SAMPLINGS: Mapping[str, Mapping[str, object]] = {
+    "neither": {},
+    "top_k": {"top_k": 20},
+    "top_p": {"top_p": 0.95},
+    "top_k and top_p": {"top_k": 20, "top_p": 0.95},
 }
+
+WITHOUT_FLASHINFER = {"VLLM_USE_FLASHINFER_SAMPLER": "0"}
+
+
+@dataclass
+class Machine:
+    """What the parts share: the command line and the engines.
+
+    Attributes:
+        engines: by name of the model.
+    """
+
+    given: Namespace
+    engines: dict[str, Standing] = field(default_factory=dict)
+
+    def by_turns(self, measure: Callable[[], Mapping[str, float]]) -> Figures:
+        """Measure several times, as long as the part's time allows."""
+        figures: Figures = {}
+        begun = time.monotonic()
+        for _ in range(self.given.turns):
+            if figures and time.monotonic() - begun > self.given.limit:
+                break
+            for name, value in measure().items():
+                figures.setdefault(name, []).append(value)
+                say(f"  {name}: {value:.2f}")
+        return figures
+
+
+def plain(machine: Machine, model: str) -> Figures:
+    """Seconds for 1,000 tokens by the user's script and the gate, and their ratios."""
+    engines, given = machine.engines[model], machine.given
+    engines.wait_ready()
+    requests = prompts(given.prompts)
+    sampling = _sampling(given)
+    # Kernels are compiled at first use.
+    engines.script.run(requests, sampling, given.limit)
+    for when in ("disputed", "always"):
+        _gate(engines, given, when, 1.0)
+
+    def turn() -> Mapping[str, float]:
+        figures: dict[str, float] = {}
+        for name, more in (("script", {}), ("seeded script", {"seed": 0})):
+            seconds, tokens = engines.script.run(requests, sampling | more, given.limit)
+            figures[f"{name}, s for 1,000 tokens"] = 1000 * seconds / tokens
+        seconds, tokens = asyncio.run(_bare(engines, given))
+        figures["bare client, s for 1,000 tokens"] = 1000 * seconds / tokens
+        modes = [("never", 0.0)]
+        modes += [("disputed", share) for share in given.shares]
+        modes.append(("always", 0.0))
+        for when, share in modes:
+            name = f"gate, {when}"
+            if when == "disputed":
+                name += f" {share:.0%}"
+            cost, scored = _gate(engines, given, when, share)
+            figures[f"{name}, s for 1,000 tokens"] = cost
+            for script in ("script", "seeded script"):
+                ratio = cost / figures[f"{script}, s for 1,000 tokens"]
+                figures[f"{name} / {script}"] = ratio
+            if when == "disputed":
+                figures[f"{name}, answers scored"] = scored
+        return figures
+
+    return machine.by_turns(turn)
+
+
+def _sampling(given: Namespace) -> dict[str, object]:
+    run = Sampling(max_tokens=given.tokens)
+    names = ("temperature", "top_p", "top_k", "max_tokens")
+    sampling: dict[str, object] = {name: getattr(run, name) for name in names}
+    return sampling | {"n": given.samples}
+
+
+async def _bare(engines: Standing, given: Namespace) -> tuple[float, int]:
+    """Seconds and tokens of a client that sends the gate's requests and nothing else."""
+    sampling = Sampling(samples=given.samples, max_tokens=given.tokens)
+    params = RequestParams.of(sampling, n=given.samples)
+    async with _client(engines) as client:
+        begun = time.monotonic()
+        await _answers(client, given.prompts, params)
+        seconds = time.monotonic() - begun
+        return seconds, client.usage.output
+
+
+def _client(engines: Standing) -> Client:
+    access = Access(engines.server.api_key, pace=RequestPace(at_once=512))
+    return Client(engines.server.url, engines.model.path, access=access)
+
+
+async def _answers(
+    client: Client, count: int, params: RequestParams
+) -> list[tuple[Completion, ...]]:
+    return await asyncio.gather(
+        *(client.chat(messages, params) for messages in _conversations(count))
+    )
+
+
+def _conversations(count: int) -> list[tuple[Message, ...]]:
+    return [(Message("user", text),) for text in prompts(count)]
+
+
+def _gate(
+    engines: Standing, given: Namespace, logprobs: str, share: float
+) -> tuple[float, int]:
+    """Seconds for 1,000 tokens through the gate, and the number of answers scored.
+
+    The gate asks as it does a server of its own: as many prompts at once, on as many connections.
+    """
+    sequences = engines.model.sequences
+    keys = {
+        "sampling.samples": given.samples,
+        "sampling.max_tokens": given.tokens,
+        "sampling.logprobs": logprobs,
+        "limits.in_flight": max(64, math.ceil(2 * sequences / given.samples)),
+        "candidate.concurrency": 512,
+    }
+    with tempfile.TemporaryDirectory() as name, disputed(share):
+        spent = evaluated(
+            Path(name), prompts(given.prompts), engines.candidate, "keyword", keys
+        )
+    return 1000 * spent.seconds / spent.tokens, spent.scored
+
+
+def sampling(machine: Machine, model: str) -> Figures:
+    """Seconds for 1,000 tokens by the user's script, by what it samples from."""
+    engines, given = machine.engines[model], machine.given
+    engines.wait_ready()
+    requests = prompts(max(1, given.prompts // 2))
+
+    def turn() -> Mapping[str, float]:
+        figures: dict[str, float] = {}
+        for variant, script in engines.scripts.items():
+            for name, fields in SAMPLINGS.items():
+                for seed in ({}, {"seed": 0}):
+                    shown = [name, *seed]
+                    if variant != "script":
+                        if seed or not fields:
+                            continue
+                        shown.append(variant)
+                    figures[", ".join(shown)] = _cost(
+                        script, requests, given, {**fields, **seed}
+                    )
+        return figures
+
+    turn()
+    return machine.by_turns(turn)
+
+
+def _cost(
+    script: UserScript,
+    requests: Sequence[str],
+    given: Namespace,
+    fields: Mapping[str, object],
+) -> float:
+    job = {"temperature": 0.6, "max_tokens": given.tokens // 4, "n": given.samples}
+    seconds, tokens = script.run(requests, job | dict(fields), given.limit)
+    return 1000 * seconds / tokens
+
+
+def scoring(machine: Machine, model: str) -> Figures:
+    """Seconds for 1,000 tokens of answers that are scored by log-probability, by way of asking."""
+    engines = machine.engines[model]
+    engines.wait_ready()
+    return asyncio.run(_scoring(machine, engines))
+
+
+async def _scoring(machine: Machine, engines: Standing) -> Figures:
+    given = machine.given
+    params = RequestParams(
+        n=given.samples, max_tokens=given.tokens, return_token_ids=True
+    )
+    conversations = _conversations(given.prompts)
+    figures: Figures = {}
+    async with _client(engines) as client:
+        answers = await _answers(client, given.prompts, params)
+        total = sum(answer.tokens for several in answers for answer in several)
+        scored: dict[str, list[list[float | None]]] = {}
+        for _ in range(given.turns):
+            for name, way in WAYS.items():
+                begun = time.monotonic()
+                try:
+                    scored[name] = await asyncio.gather(
+                        *map(way, [client] * len(answers), conversations, answers)
+                    )
+                except (
+                    Exception
+                ) as fault:  # whatever stops one, the others are measured
+                    say(f"  {name}: {' '.join(str(fault).split())[:300]}")
+                    continue
+                seconds = 1000 * (time.monotonic() - begun) / total
+                figures.setdefault(name, []).append(seconds)
+                say(f"  {name}: {seconds:.3f}")
+    for name, means in scored.items():
+        figures[f"{name}: largest difference"] = [
+            _difference(means, scored[next(iter(scored))])
+        ]
+    return figures
+
+
+def _difference(
+    these: Sequence[Sequence[float | None]], others: Sequence[Sequence[float | None]]
+) -> float:
+    largest = 0.0
+    for several, other in zip(these, others, strict=True):
+        for one, two in zip(several, other, strict=True):
+            if one is not None and two is not None:
+                largest = max(largest, abs(one - two))
+    return largest
+
+
+async def _as_gate(
+    client: Client, messages: Sequence[Message], answers: Sequence[Completion]
+) -> list[float | None]:
+    return await client.score_logprobs(messages, answers, is_continued=False)
+
+
+async def _one_by_one(
+    client: Client, messages: Sequence[Message], answers: Sequence[Completion]
+) -> list[float | None]:
+    prompt = await _prompt_ids(client, messages)
+
+    async def score(ids: list[int]) -> float:
+        fields = {"prompt": prompt + ids, "prompt_logprobs": 0, "max_tokens": 1}
+        return await client.post(
+            COMPLETIONS, fields, lambda reply: _mean(reply["choices"][0], ids)
+        )
+
+    return await asyncio.gather(*(score(unpacked(a.token_ids)) for a in answers))
+
+
+async def _in_one_request(
+    client: Client, messages: Sequence[Message], answers: Sequence[Completion]
+) -> list[float | None]:
+    prompt = await _prompt_ids(client, messages)
+    each = [unpacked(answer.token_ids) for answer in answers]
+    fields = {
+        "prompt": [prompt + ids for ids in each],
+        "prompt_logprobs": 0,
+        "max_tokens": 1,
+    }
+
+    def read(reply: Any) -> list[float | None]:
+        return [_mean(reply["choices"][index], ids) for index, ids in enumerate(each)]
+
+    return await client.post(COMPLETIONS, fields, read)
+
+
+async def _as_tokens(
+    client: Client, messages: Sequence[Message], answers: Sequence[Completion]
+) -> list[float | None]:
+    """Ask vLLM's endpoint for token ids, which need not write each token's text."""
+    prompt = await _prompt_ids(client, messages)
+    wanted = {"prompt_logprobs": 0, "max_tokens": 1, "detokenize": False}
+
+    async def score(ids: list[int]) -> float:
+        fields = {"token_ids": prompt + ids, "sampling_params": wanted}
+        return await client.post(GENERATE, fields, lambda reply: _mean(reply, ids))
+
+    return await asyncio.gather(*(score(unpacked(a.token_ids)) for a in answers))
+
+
+async def _prompt_ids(client: Client, messages: Sequence[Message]) -> list[int]:
+    brief = RequestParams(max_tokens=1, return_token_ids=True)
+    return await client.ask(
+        messages, brief.body, lambda reply: list(reply["prompt_token_ids"])
+    )
+
+
+def _mean(reply: Any, ids: Sequence[int]) -> float:
+    listed = reply["prompt_logprobs"][-len(ids) :]
+    pairs = zip(listed, ids, strict=True)
+    return statistics.fmean(shown[str(number)]["logprob"] for shown, number in pairs)
+
+
+GENERATE = "/../inference/v1/generate"
+
+WAYS: Mapping[str, Callable[..., Any]] = {
+    "as the gate does": _as_gate,
+    "one request for each answer": _one_by_one,
+    "one request for each prompt": _in_one_request,
+    "as tokens": _as_tokens,
+}
+"""Ways to score a prompt's answers."""
+
+
+def books(machine: Machine) -> Figures:
+    """The gate's own cost against a bare client's."""
+    return bookkeeping.figures(machine.given.records, 5, machine.given.turns)
+
+
+PARTS: Mapping[str, Callable[[Machine, str], Figures]] = {
+    "plain": plain,
+    "sampling": sampling,
+    "scoring": scoring,
+}
+"""Parts that measure each model."""
+
+ALONE: Mapping[str, Callable[[Machine], Figures]] = {"bookkeeping": books}
+"""Parts that need no engine."""
 
 
 def main() -> None:
-    """Run the parts, one after the other, and write what they print."""
+    """Run the parts, one after the other, and write what they find."""
     given = _parser().parse_args()
+    given.out.mkdir(parents=True, exist_ok=True)
     begun = time.monotonic()
-    given.out.write_text(circumstances("tools.measure.gpu") + "\n")
-    for name in given.parts:
-        took = time.monotonic() - begun
-        if took > given.seconds:
-            told = f"{name}: left out after {took:.0f} s (--seconds)"
-        else:
-            say(name)
+    head = circumstances("tools.measure.gpu")
+    say(head)
+    report = _Report(given.out, head)
+    machine = Machine(given)
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        os.environ.setdefault("VLLM_CACHE_ROOT", str(folder / "cache"))
+        if any(part in PARTS for part in given.parts):
+            for name in given.models:
+                variants = {}
+                if name == given.models[0] and not vllm.runs_on_cpu():
+                    variants = {"no FlashInfer": WITHOUT_FLASHINFER}
+                model = measured(name, folder)
+                logs = given.out / "logs" / name.replace(":", "-")
+                engines = Standing(model, logs, variants)
+                machine.engines[name] = stack.enter_context(engines)
+        jobs: list[tuple[str, Callable[[], Figures]]] = []
+        for part in given.parts:
+            if part in ALONE:
+                jobs.append((part, partial(ALONE[part], machine)))
+                continue
+            for name in given.models:
+                jobs.append((f"{part}, {name}", partial(PARTS[part], machine, name)))
+        for title, job in jobs:
+            took = time.monotonic() - begun
+            if took > given.seconds:
+                report.add(title, f"left out after {took:.0f} s (--seconds)")
+                continue
+            say(f"{title} ({took:.0f} s)")
             try:
-                told = PARTS[name](given)
+                report.add(title, job())
             except Exception as fault:  # whatever stops a part, the others are measured
-                told = f"{name} failed: {' '.join(str(fault).split())[-300:]}"
-        with given.out.open("a") as file:
-            file.write(f"\n{told}\n")
-    say(given.out.read_text())
+                report.add(title, f"failed: {' '.join(str(fault).split())[-600:]}")
+        for name, engines in machine.engines.items():
+            starts = {key: [value] for key, value in engines.starts.items()}
+            report.add(f"starts of {name}, all at once, seconds", starts)
+    say(f"done after {time.monotonic() - begun:.0f} s")
+
+
+class _Report:
+    """Writes figures as they come."""
+
+    def __init__(self, folder: Path, head: str) -> None:
+        self._folder = folder
+        self._head = head
+        self._parts: dict[str, Figures | str] = {}
+
+    def add(self, title: str, found: Figures | str) -> None:
+        self._parts[title] = found
+        say(_shown(title, found))
+        tables = [self._head, *(_shown(*part) for part in self._parts.items())]
+        (self._folder / "tables.md").write_text("\n\n".join(tables) + "\n")
+        text = json.dumps({"circumstances": self._head, "parts": self._parts}, indent=1)
+        (self._folder / "figures.json").write_text(text + "\n")
+
+
+def _shown(title: str, found: Figures | str) -> str:
+    if isinstance(found, str):
+        return f"{title}: {found}"
+    return by_turns(title, found, 3)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -99,17 +421,31 @@ def _parser() -> argparse.ArgumentParser:
         description=__doc__,
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
+    every = [*PARTS, *ALONE]
     add = parser.add_argument
-    add("--out", type=Path, required=True, metavar="FILE", help="file for the tables")
-    add("--model", default="demo:base", help="a folder, ORG/MODEL, demo:NAME")
-    add("--judge", default="bundled", help="likewise")
-    add("--parts", nargs="+", choices=PARTS, default=[*PARTS], metavar="PART")
-    add("--prompts", type=int, default=450, help="of every part with an engine")
-    add("--samples", type=int, nargs="+", default=[2, 8], metavar="K")
-    add("--tokens", type=int, default=512, help="of an answer, at most")
-    add("--logprobs", nargs="+", default=["disputed"], metavar="WHEN")
+    add("--out", type=Path, required=True, metavar="FOLDER", help="for the figures")
+    add(
+        "--models",
+        nargs="+",
+        default=["demo:base", "8b"],
+        metavar="MODEL",
+        help="demo:NAME, a folder, ORG/MODEL, or a shape with random weights: 8b, tiny",
+    )
+    add("--parts", nargs="+", choices=every, default=every, metavar="PART")
+    add("--prompts", type=int, default=64)
+    add("--samples", type=int, default=4, metavar="K")
+    add("--tokens", type=int, default=256, help="of an answer, at most")
+    add(
+        "--shares",
+        nargs="+",
+        type=float,
+        default=[0.5],
+        help="of prompts with mixed verdicts",
+    )
     add("--records", type=int, default=2000, help="prompts of the part on bookkeeping")
-    add("--seconds", type=float, default=600.0, help="after which no part begins")
+    add("--turns", type=int, default=2)
+    add("--limit", type=float, default=40.0, help="seconds after which no turn begins")
+    add("--seconds", type=float, default=320.0, help="after which no part begins")
     return parser
 
 

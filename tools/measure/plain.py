@@ -1,45 +1,37 @@
-"""Compare the gate with what a user would write instead: vLLM offline, with vLLM's defaults.
+"""The user's own script, which the gate is compared with: vLLM offline, with vLLM's defaults.
 
-The script (``SCRIPT``) knows nothing of this project: it loads the model, asks for K answers to
-each prompt at once, without log-probabilities, and stops. The gate answers the same prompts with
-the same sampling settings, judged by ``keyword``, so that both generate with one model alone. Both
-draw their own answers, so seconds are given for 1,000 tokens.
-
-``python -m tools.measure.plain [--model M] [--prompts N] [--samples K ...] [--turns T]``
+It knows nothing of this project: it loads the model, and answers prompts without log-probabilities.
+It stays up, so that both can be measured in turns without loading the model each time.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
+import select
 import subprocess
 import sys
-import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import IO, Any, Self
 
-from refusal_checks.core.sampling import Sampling
 from refusal_checks.engines.kinds import vllm
-from refusal_checks.models.names import Served, parse_candidate
-from tools.measure.gate import evaluated
-from tools.measure.printing import by_turns, circumstances, say
 
 SCRIPT = """
-import json, sys, time
+import json, os, sys, time
 from vllm import LLM, SamplingParams
-job = json.load(open(sys.argv[1]))
-llm = LLM(job["model"], **job["arguments"])
-requests = [[{"role": "user", "content": prompt}] for prompt in job["prompts"]]
-llm.chat(requests[:2], SamplingParams(max_tokens=2), use_tqdm=False)
-results = []
-for k in job["samples"]:
+replies = os.fdopen(int(sys.argv[1]), "w", buffering=1)
+llm = LLM(**json.loads(sys.stdin.readline()))
+replies.write(json.dumps("ready") + chr(10))
+for line in sys.stdin:
+    job = json.loads(line)
+    requests = [[{"role": "user", "content": prompt}] for prompt in job["prompts"]]
     begun = time.monotonic()
-    outputs = llm.chat(requests, SamplingParams(n=k, **job["sampling"]), use_tqdm=False)
+    outputs = llm.chat(requests, SamplingParams(**job["sampling"]), use_tqdm=False)
     seconds = time.monotonic() - begun
     tokens = sum(len(answer.token_ids) for output in outputs for answer in output.outputs)
-    results.append([seconds, tokens])
-json.dump(results, open(sys.argv[2], "w"))
+    replies.write(json.dumps([seconds, tokens]) + chr(10))
 """
 
 TOPICS = ("bread", "rivers", "bicycles", "chess", "violins", "bees", "glass", "maps")
@@ -56,123 +48,88 @@ def prompts(count: int) -> list[str]:
     return requests
 
 
-def weights(model: str) -> str:
-    """The folder or name that vLLM loads for a candidate, once an evaluation has prepared it."""
-    candidate = parse_candidate(model)
-    assert isinstance(candidate, Served), "an engine is started for it"
-    return candidate.path
-
-
-def offline(
-    folder: Path, model: str, requests: Sequence[str], samples: Sequence[int], most: int
-) -> list[float]:
-    """Seconds for 1,000 tokens with the user's script, for each K.
+class UserScript:
+    """The script in a process of its own. Starting it does not wait for the model.
 
     Args:
         model: folder of the weights, or a name that vLLM knows.
-        most: most tokens of an answer.
+        arguments: further arguments of vLLM's ``LLM``.
+        variables: environment variables that are added.
+        log: file for everything that it prints.
     """
-    arguments: dict[str, object] = {}
-    if vllm.runs_on_cpu():
-        # What vLLM needs to start beside other programs, and not to compile for half a minute.
-        arguments = {
-            "gpu_memory_utilization": 0.4,
-            "dtype": vllm.cpu_dtype(),
-            "enforce_eager": True,
-        }
-    sampling = Sampling(max_tokens=most)
-    names = ("temperature", "top_p", "top_k", "max_tokens", "seed")
-    job = {
-        "model": model,
-        "prompts": requests,
-        "samples": samples,
-        "sampling": {name: getattr(sampling, name) for name in names},
-        "arguments": arguments,
+
+    def __init__(
+        self,
+        model: str,
+        arguments: Mapping[str, object],
+        variables: Mapping[str, str],
+        log: Path,
+    ) -> None:
+        self.log = log
+        self._begun = time.monotonic()
+        self._is_ready = False
+        replies, own = os.pipe()
+        self._replies = os.fdopen(replies, "rb", buffering=0)
+        with log.open("wb") as file:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", SCRIPT, str(own)],
+                stdin=subprocess.PIPE,
+                stdout=file,
+                stderr=file,
+                pass_fds=[own],
+                env=os.environ | {"VLLM_NO_USAGE_STATS": "1"} | dict(variables),
+            )
+        os.close(own)
+        self._send({"model": model, **arguments})
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *fault: object) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._replies.close()
+
+    def wait_ready(self, timeout: float) -> float:
+        """Wait until the model is loaded; return the seconds from the start until now."""
+        if not self._is_ready:
+            self._receive(timeout)
+            self._is_ready = True
+        return time.monotonic() - self._begun
+
+    def run(
+        self, requests: Sequence[str], sampling: Mapping[str, object], timeout: float
+    ) -> tuple[float, int]:
+        """Answer prompts, all at once; return seconds and the number of tokens.
+
+        Raises:
+            RuntimeError: the script has ended, or takes longer than ``timeout`` seconds.
+        """
+        self._send({"prompts": requests, "sampling": sampling})
+        seconds, tokens = self._receive(timeout)
+        return float(seconds), int(tokens)
+
+    def _send(self, message: Mapping[str, object]) -> None:
+        pipe: IO[bytes] | None = self._process.stdin
+        assert pipe is not None
+        pipe.write(json.dumps(message).encode() + b"\n")
+        pipe.flush()
+
+    def _receive(self, timeout: float) -> Any:
+        ready, _, _ = select.select([self._replies], [], [], timeout)
+        line = self._replies.readline() if ready else b""
+        if not line:
+            words = self.log.read_text(errors="replace")[-300:]
+            raise RuntimeError(
+                f"the script gave no reply in {timeout:.0f} s; its log ends with {words!r}"
+            )
+        return json.loads(line)
+
+
+def cpu_arguments() -> dict[str, object]:
+    """What vLLM's CPU build needs to start beside other programs, and not to compile."""
+    return {
+        "gpu_memory_utilization": 0.2,
+        "dtype": vllm.cpu_dtype(),
+        "enforce_eager": True,
     }
-    job_file = folder / "job.json"
-    results = folder / "results.json"
-    job_file.write_text(json.dumps(job))
-    environment = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_NO_USAGE_STATS": "1"}
-    with (folder / "offline.log").open("a") as log:
-        subprocess.run(
-            [sys.executable, "-c", SCRIPT, str(job_file), str(results)],
-            cwd=folder,
-            env=environment | os.environ,
-            stdout=log,
-            stderr=log,
-            check=True,
-        )
-    return [
-        1000 * seconds / tokens for seconds, tokens in json.loads(results.read_text())
-    ]
-
-
-def measure(
-    model: str,
-    count: int,
-    samples: Sequence[int],
-    most: int,
-    logprobs: Sequence[str],
-    turns: int,
-) -> dict[str, list[float]]:
-    """Ratios of the gate's time to the user's script's, by turns.
-
-    Args:
-        count: number of prompts.
-        logprobs: values of ``sampling.logprobs`` to measure the gate with.
-    """
-    requests = prompts(count)
-    ratios: dict[str, list[float]] = {}
-    for number in range(turns):
-        say(f"turn {number + 1} of {turns}")
-        gates: dict[tuple[int, str], float] = {}
-        for k in samples:
-            for when in logprobs:
-                keys = {
-                    "sampling.samples": k,
-                    "sampling.logprobs": when,
-                    "sampling.max_tokens": most,
-                }
-                with tempfile.TemporaryDirectory() as name:
-                    spent = evaluated(Path(name), requests, model, "keyword", keys)
-                gates[k, when] = 1000 * spent.seconds / spent.tokens
-        with tempfile.TemporaryDirectory() as name:
-            scripts = offline(Path(name), weights(model), requests, samples, most)
-        for k, script in zip(samples, scripts, strict=True):
-            for when in logprobs:
-                gate = gates[k, when]
-                say(
-                    f"  K = {k}, logprobs {when}: {gate:.2f} / {script:.2f} s for 1,000 tokens"
-                )
-                ratios.setdefault(f"K = {k}, logprobs {when}", []).append(gate / script)
-    return ratios
-
-
-def main() -> None:
-    """Parse the command line, measure, and print."""
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.measure.plain", description=__doc__
-    )
-    parser.add_argument(
-        "--model", default="demo:base", help="a folder, ORG/MODEL, demo:NAME"
-    )
-    parser.add_argument("--prompts", type=int, default=120)
-    parser.add_argument("--samples", type=int, nargs="+", default=[2, 5], metavar="K")
-    parser.add_argument("--tokens", type=int, default=128, help="of an answer, at most")
-    parser.add_argument("--logprobs", nargs="+", default=["disputed", "always"])
-    parser.add_argument("--turns", type=int, default=3)
-    given = parser.parse_args()
-    say(circumstances("tools.measure.plain"))
-    ratios = measure(
-        given.model,
-        given.prompts,
-        given.samples,
-        given.tokens,
-        given.logprobs,
-        given.turns,
-    )
-    say("\n" + by_turns("gate / a user's script", ratios, 2))
-
-
-if __name__ == "__main__":
-    main()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tools.measure.bookkeeping import measure
+from tools.measure.bookkeeping import figures
 from tools.measure.printing import by_turns
 from tools.measure.start import LAST, phases
 
@@ -31,5 +31,5 @@ def test_figures_are_shown_by_turns_with_their_median() -> None:
 
 @pytest.mark.nightly
 def test_bookkeeping_is_measured_without_a_model() -> None:
-    told = measure(count=4, samples=2, turns=1)
-    assert "| gate / bare client, seconds |" in told
+    found = figures(count=4, samples=2, turns=1)
+    assert found["gate / bare client, seconds"][0] > 0

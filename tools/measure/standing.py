@@ -1,0 +1,99 @@
+"""A server as the gate starts it, and the user's script, both of one model, which stay up."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Self
+
+from refusal_checks.engines.engine import WHOLE_MACHINE, Assignment, EngineSpec
+from refusal_checks.engines.kinds import vllm
+from refusal_checks.engines.process import EngineProcess
+from tools.measure.plain import UserScript, cpu_arguments
+from tools.measure.printing import say
+from tools.measure.shapes import Measured
+
+CANDIDATE_KEY = "REFUSAL_CHECKS_CANDIDATE_API_KEY"
+CACHE = "VLLM_CACHE_ROOT"
+READY = 300.0
+"""Most seconds of a start."""
+
+
+class Standing:
+    """The engines of one model. They load at once; ``wait_ready`` waits for them.
+
+    Args:
+        variants: further scripts by name, each with environment variables of its own.
+
+    Attributes:
+        starts: seconds of each start.
+    """
+
+    def __init__(
+        self, model: Measured, folder: Path, variants: dict[str, dict[str, str]]
+    ) -> None:
+        self.model = model
+        self.starts: dict[str, float] = {}
+        self._stack = ExitStack()
+        folder.mkdir(parents=True, exist_ok=True)
+        self._begun = time.monotonic()
+        flags: list[str] = []
+        for name, value in model.arguments.items():
+            flags += [f"--{name.replace('_', '-')}", str(value)]
+        spec = EngineSpec(model.path, tuple(flags))
+        self.server = EngineProcess(spec, folder / "server.log")
+        self.server.place = _place()
+        # Engines that compile the same model at once must not write the same files.
+        cache = Path(os.environ.get(CACHE, str(folder)))
+        os.environ[CACHE] = str(cache / f"{model.name}-server".replace(":", "-"))
+        self.server.launch()
+        self._stack.callback(self.server.stop)
+        self.scripts: dict[str, UserScript] = {}
+        for name, variables in {"script": {}, **variants}.items():
+            arguments = model.arguments
+            added = variables | {CACHE: str(cache / f"{model.name}-{name}")}
+            if vllm.runs_on_cpu():
+                arguments |= cpu_arguments()
+                added |= {"VLLM_CPU_KVCACHE_SPACE": "1"}
+            script = UserScript(model.path, arguments, added, folder / f"{name}.log")
+            self.scripts[name] = self._stack.enter_context(script)
+        os.environ[CACHE] = str(cache)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *fault: object) -> None:
+        self._stack.close()
+
+    @property
+    def script(self) -> UserScript:
+        return self.scripts["script"]
+
+    @property
+    def candidate(self) -> str:
+        """The server as ``--candidate`` names it; its key is in the environment."""
+        os.environ[CANDIDATE_KEY] = self.server.api_key
+        return f"{self.server.url}#{self.model.path}"
+
+    def wait_ready(self) -> None:
+        """Wait for the server and the script; an engine that fails raises its error."""
+        if "server" not in self.starts:
+            left = READY - (time.monotonic() - self._begun)
+            self.server.wait_ready(left, say)
+            self.starts["server"] = time.monotonic() - self._begun
+        for name, script in self.scripts.items():
+            if name not in self.starts:
+                self.starts[name] = script.wait_ready(READY)
+
+    def variants(self) -> Sequence[str]:
+        return [name for name in self.scripts if name != "script"]
+
+
+def _place() -> Assignment:
+    if not vllm.runs_on_cpu():
+        return WHOLE_MACHINE
+    cores = tuple(sorted(os.sched_getaffinity(0)))
+    return Assignment(cores=cores, cache=1, threads=len(cores))
