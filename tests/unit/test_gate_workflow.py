@@ -282,9 +282,9 @@ def test_inputs_reach_the_gate_as_they_are(
     assert (tmp_path / "doctor").read_text().startswith("doctor|--candidate|")
 
 
-@pytest.mark.parametrize(("engine", "extra"), [("vllm", "[vllm]"), ("none", "")])
+@pytest.mark.parametrize(("engine", "lock"), [("vllm", "gpu"), ("none", "endpoint")])
 def test_the_environment_lies_outside_the_workspace_and_is_made_once(
-    tmp_path: Path, engine: str, extra: str
+    tmp_path: Path, engine: str, lock: str
 ) -> None:
     # Without ./ pip would take the folder's name for that of a package of its index.
     assert "&& './refusal-checks' ||" in GATE["jobs"]["gate"]["env"]["CHECKS"]
@@ -307,7 +307,8 @@ def test_the_environment_lies_outside_the_workspace_and_is_made_once(
         assert done.returncode == 0, done.stderr
     assert (home / "log").read_text().splitlines() == [
         f"-m venv {venv}",
-        f"install ./checks{extra} ./checks/demo",
+        f"install --require-hashes --no-deps --requirement ./checks/requirements/{lock}.txt",
+        "install --no-build-isolation --no-deps ./checks",
     ]
     assert file.read_text() == f"VENV={venv}\n" * 2
     assert output.read_text().count("is-new=true") == 1, "wheels are fetched once"
@@ -365,6 +366,20 @@ def shell_texts() -> Iterator[tuple[str, str]]:
     for folder in ("tests", "tools"):
         for path in (ROOT / folder).rglob("*.py"):
             yield str(path.relative_to(ROOT)), path.read_text()
+
+
+def test_every_way_of_installing_has_a_lock_with_hashes() -> None:
+    """And no workflow asks a second index, which could serve any name."""
+    for name in ("demo-weights", "endpoint", "engine-cpu", "gpu", "tests", "torch-cpu"):
+        text = (ROOT / "requirements" / f"{name}.txt").read_text()
+        pinned = re.findall(
+            r"^[\w.-]+(?:\[.*?\])?==.*((?:\n    --hash=sha256:.*)+)", text, re.M
+        )
+        assert len(pinned) == len(re.findall(r"^[^\s#]", text, re.M)), name
+        assert f"{name}.txt" in (ROOT / "Makefile").read_text(), name
+    for path in (*ROOT.glob(".github/workflows/*.yml"), *TEMPLATES.iterdir()):
+        assert "EXTRA_INDEX" not in path.read_text(), path.name
+        assert "extra-index" not in path.read_text(), path.name
 
 
 def test_no_path_begins_with_a_variable_that_may_be_empty() -> None:
