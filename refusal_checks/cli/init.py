@@ -22,6 +22,12 @@ from refusal_checks.spec import RunSpec
 SOURCE = f"git+https://github.com/refusal-checks/refusal-checks@v{__version__}"
 """Where pip finds this version until a package index has it; templates and docs use it."""
 
+LOCKS = (
+    "https://raw.githubusercontent.com/refusal-checks/refusal-checks/"
+    f"v{__version__}/requirements"
+)
+"""The lists of all that this version needs, with versions and hashes."""
+
 TEMPLATES = Path(__file__).parent / "templates"
 _ALWAYS = {
     "default.toml": "thresholds/default.toml",
@@ -78,7 +84,7 @@ def init(
         try:
             with path.open("x", encoding="utf-8") as file:
                 text = (TEMPLATES / template).read_text(encoding="utf-8")
-                file.write(text.replace("@SOURCE@", SOURCE))
+                file.write(text.replace("@SOURCE@", SOURCE).replace("@LOCKS@", LOCKS))
             echo(f"written  {name}")
         except FileExistsError:
             echo(f"kept     {name}")

@@ -7,9 +7,10 @@ set -eu
 # JUDGE=MODEL is asked in place of the run file's judge.
 JUDGE=${JUDGE:-}
 # The version is pinned here: once this line changes, the next job installs what it says.
-# EXTRAS= leaves the engine out, where candidate and judge are servers or recordings.
-EXTRAS=${EXTRAS-[vllm]}
-REFUSAL_CHECKS=${REFUSAL_CHECKS:-refusal-checks$EXTRAS @ @SOURCE@}
+REFUSAL_CHECKS=${REFUSAL_CHECKS:-refusal-checks @ @SOURCE@}
+# All that it needs, with versions and digests, as a file or URL. Where candidate and judge are servers or
+# recordings, LOCK=@LOCKS@/endpoint.txt leaves the engine out. LOCK= takes what the index has.
+LOCK=${LOCK-@LOCKS@/gpu.txt}
 # Outside the job's folder, which CI cleans: environment and stored answers outlive the job.
 CACHE=${CACHE:-${HOME:?name a folder for environment and answers in CACHE}/.cache/refusal-checks}
 STORE=${STORE:-$CACHE/store.sqlite}
@@ -29,7 +30,8 @@ fi
 # VENV=DIR names an environment of your own, which is used as it is.
 if [ -z "${VENV:-}" ]; then
     VENV=$CACHE/venv
-    if [ "$(cat "$VENV/installed" 2> /dev/null)" != "$REFUSAL_CHECKS" ]; then
+    wanted="$REFUSAL_CHECKS $LOCK"
+    if [ "$(cat "$VENV/installed" 2> /dev/null)" != "$wanted" ]; then
         for found in ${PYTHON:-python3.12 python3.11 python3.13 python3} ''; do
             "$found" -c 'import sys, ensurepip; sys.exit(sys.version_info < (3, 11))' 2> /dev/null && break
         done
@@ -39,8 +41,13 @@ if [ -z "${VENV:-}" ]; then
         fi
         echo "installing $REFUSAL_CHECKS into $VENV with $found"
         "$found" -m venv --clear "$VENV"
-        "$VENV/bin/pip" install "$REFUSAL_CHECKS"
-        echo "$REFUSAL_CHECKS" > "$VENV/installed"
+        if [ -n "$LOCK" ]; then
+            "$VENV/bin/pip" install --require-hashes --no-deps --requirement "$LOCK"
+            "$VENV/bin/pip" install --no-build-isolation --no-deps "$REFUSAL_CHECKS"
+        else
+            "$VENV/bin/pip" install "$REFUSAL_CHECKS"
+        fi
+        echo "$wanted" > "$VENV/installed"
     fi
 fi
 
