@@ -21,7 +21,8 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from refusal_checks.cli.init import SOURCE, TEMPLATES
+from refusal_checks import __version__
+from refusal_checks.cli.init import LOCKS, SOURCE, TEMPLATES
 from tests.fake_server import FakeServer
 
 ROOT = Path(__file__).parents[2]
@@ -282,9 +283,11 @@ def test_inputs_reach_the_gate_as_they_are(
     assert (tmp_path / "doctor").read_text().startswith("doctor|--candidate|")
 
 
-@pytest.mark.parametrize(("engine", "lock"), [("vllm", "gpu"), ("none", "endpoint")])
+@pytest.mark.parametrize(
+    ("engine", "locks"), [("vllm", ("gpu", "demo-weights")), ("none", ("demo",))]
+)
 def test_the_environment_lies_outside_the_workspace_and_is_made_once(
-    tmp_path: Path, engine: str, lock: str
+    tmp_path: Path, engine: str, locks: tuple[str, ...]
 ) -> None:
     # Without ./ pip would take the folder's name for that of a package of its index.
     assert "&& './refusal-checks' ||" in GATE["jobs"]["gate"]["env"]["CHECKS"]
@@ -307,8 +310,11 @@ def test_the_environment_lies_outside_the_workspace_and_is_made_once(
         assert done.returncode == 0, done.stderr
     assert (home / "log").read_text().splitlines() == [
         f"-m venv {venv}",
-        f"install --require-hashes --no-deps --requirement ./checks/requirements/{lock}.txt",
-        "install --no-build-isolation --no-deps ./checks",
+        *(
+            f"install --require-hashes --no-deps --requirement ./checks/requirements/{lock}.txt"
+            for lock in locks
+        ),
+        "install --no-build-isolation --no-deps ./checks ./checks/demo",
     ]
     assert file.read_text() == f"VENV={venv}\n" * 2
     assert output.read_text().count("is-new=true") == 1, "wheels are fetched once"
@@ -326,13 +332,19 @@ def test_a_changed_pin_is_installed_by_a_python_that_will_do(tmp_path: Path) -> 
     python = stub(tmp_path / "python3.12", f'test "$1" = -c && exit\n{logged}\n{makes}')
     text = (TEMPLATES / "gate.sh").read_text()
     given = {"CANDIDATE": "m", "CACHE": str(tmp_path)}
-    for pin in ("checks==1", "checks==1", "checks==2"):
-        done = run(text, tmp_path, python, REFUSAL_CHECKS=pin, **given)
+    for pin, lock in (
+        *(("checks==1", "1.txt"), ("checks==1", "1.txt")),
+        *(("checks==1", "2.txt"), ("checks==2", "")),
+    ):
+        done = run(text, tmp_path, python, REFUSAL_CHECKS=pin, LOCK=lock, **given)
         assert done.returncode == 0, done.stderr
     log = (tmp_path / "log").read_text().splitlines()
     venv = f"-m venv --clear {tmp_path}/venv"
+    hashed = "install --require-hashes --no-deps --requirement"
     assert [line for line in log if "venv" in line or "install " in line] == [
-        *(venv, "install checks==1", venv, "install checks==2")
+        *(venv, f"{hashed} 1.txt", "install --no-build-isolation --no-deps checks==1"),
+        *(venv, f"{hashed} 2.txt", "install --no-build-isolation --no-deps checks==1"),
+        *(venv, "install checks==2"),
     ]
     given["PYTHON"] = "no-such-python"
     done = run(text, tmp_path, python, REFUSAL_CHECKS="checks==3", **given)
@@ -369,17 +381,59 @@ def shell_texts() -> Iterator[tuple[str, str]]:
 
 
 def test_every_way_of_installing_has_a_lock_with_hashes() -> None:
-    """And no workflow asks a second index, which could serve any name."""
-    for name in ("demo-weights", "endpoint", "engine-cpu", "gpu", "tests", "torch-cpu"):
-        text = (ROOT / "requirements" / f"{name}.txt").read_text()
+    """And nothing asks a second index, which could serve any name."""
+    bounds = {"lowest-direct", "highest"}  # of the tests with other versions
+    locks = {path.stem: path for path in (ROOT / "requirements").iterdir()}
+    for name in locks.keys() - bounds:
+        text = locks[name].read_text()
         pinned = re.findall(
             r"^[\w.-]+(?:\[.*?\])?==.*((?:\n    --hash=sha256:.*)+)", text, re.M
         )
         assert len(pinned) == len(re.findall(r"^[^\s#]", text, re.M)), name
-        assert f"{name}.txt" in (ROOT / "Makefile").read_text(), name
-    for path in (*ROOT.glob(".github/workflows/*.yml"), *TEMPLATES.iterdir()):
-        assert "EXTRA_INDEX" not in path.read_text(), path.name
-        assert "extra-index" not in path.read_text(), path.name
+    workflows = [*ROOT.glob(".github/workflows/*.yml")]
+    files = [
+        ROOT / "Makefile",
+        ROOT / "Containerfile",
+        *workflows,
+        TEMPLATES / "gate.sh",
+    ]
+    texts = {path.name: path.read_text().replace("\\\n", "") for path in files}
+    used = set(re.findall(r"requirements/([\w-]+)\.txt", "\n".join(texts.values())))
+    assert used <= locks.keys()
+    for name, text in texts.items():
+        assert not re.search("EXTRA_INDEX|extra-index", text), name
+    # These two try versions that no lock has: the lowest and the newest.
+    tries = ('"requirements/$UV_RESOLUTION.txt"', "./demo inspect_ai")
+    for path in workflows:
+        for line in re.findall(r"pip\"? install .*", path.read_text()):
+            is_locked = "--require-hashes" in line or "--no-build-isolation" in line
+            is_offline = "--no-index" in line or any(part in line for part in tries)
+            assert is_locked or is_offline, f"{path.name}: {line}"
+
+
+def test_an_image_gets_what_it_lacks_and_what_is_too_old(tmp_path: Path) -> None:
+    lock = tmp_path / "lock.txt"
+    digest = "    --hash=sha256:00"
+    entries = {
+        "numpy==0.1": False,
+        "PyYAML==0.1": True,
+        "not.installed==1 ; python_version > '3'": True,
+        "not-for-this==1 ; sys_platform == 'emscripten'": False,
+    }
+    lock.write_text("# by hand\n")
+    with lock.open("a") as file:
+        for entry in entries:
+            file.write(f"{entry} \\\n{digest} \\\n{digest}\n")
+    needs = '[build-system]\nrequires = []\n[project]\ndependencies = ["pyyaml>999"]\n'
+    (tmp_path / "pyproject.toml").write_text(needs)
+    words = [sys.executable, str(ROOT / ".ci" / "missing")]
+    words += ["lock.txt", "pyproject.toml"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    lacking = [entry for entry, is_lacking in entries.items() if is_lacking]
+    assert done.stdout == "".join(
+        f"{entry} \\\n{digest} \\\n{digest}\n" for entry in lacking
+    )
 
 
 def test_no_path_begins_with_a_variable_that_may_be_empty() -> None:
@@ -447,7 +501,11 @@ def test_documents_templates_and_metadata_name_one_place_and_one_version() -> No
         home[19:]
     }
     assert set(re.findall(r"uses: (\S+?)/\.github", text)) == {home[19:]}
-    assert "@SOURCE@" in (TEMPLATES / "gate.sh").read_text()
+    script = (TEMPLATES / "gate.sh").read_text()
+    assert "@SOURCE@" in script
+    assert "@LOCKS@/gpu.txt" in script
+    at_github = home.replace("github.com", "raw.githubusercontent.com")
+    assert f"{at_github}/v{__version__}/requirements" == LOCKS
 
 
 def test_the_documented_call_gives_known_inputs_and_secrets() -> None:
