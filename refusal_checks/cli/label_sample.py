@@ -121,7 +121,7 @@ def _answers(
     for name in names or ():
         require_known(name, there, f"--benchmark {name}", "benchmark", DataError)
     summary = None  # while the run goes on
-    if not folder.is_unfinished:
+    if folder.has_ended:
         summary = folder.summary()
     candidate = summary.manifest.candidate if summary else ""
     run = resolved(folder.path).name

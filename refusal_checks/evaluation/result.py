@@ -49,7 +49,7 @@ class RunResult:
 
     @property
     def is_unfinished(self) -> bool:
-        """True if a run goes on or was killed: figures are of what it did, and decide nothing."""
+        """True if a run goes on, or was stopped or killed: figures are of what it did so far."""
         return any(run.summary.unfinished for run in self.runs)
 
     @property

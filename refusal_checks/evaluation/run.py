@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 from pydantic_core import to_jsonable_python
 
-from refusal_checks.core.errors import EngineStartError, StoreError, reason
+from refusal_checks.core.errors import DataError, EngineStartError, StoreError, reason
 from refusal_checks.core.records import Record
 from refusal_checks.engines.servers import Work
 from refusal_checks.evaluation.aio import gather_or_cancel
@@ -354,11 +354,21 @@ class Run:
         manifest = self.summary.manifest.extended(**account, finished=now)
         self.summary.manifest = self._run.redaction.manifest(manifest)
         self._fail_unless_ended()
+        self._keep_partial()
         try:
             self.folder.write_summary(self._run.redaction.summary(self.summary))
         except OSError as fault:
             self.summary.note(f"no summary was written: {reason(fault)}")
         self._listener(Ended(self.underway))
+
+    def _keep_partial(self) -> None:
+        """Keep what a run that ended early has judged of benchmarks that are not complete."""
+        if not self.summary.failure:
+            return
+        try:
+            self.folder.add_partial(self.summary)
+        except (OSError, DataError) as fault:
+            self.summary.note(f"partial records were not kept: {reason(fault)}")
 
     def _fail_unless_ended(self) -> None:
         if not self.summary.failure:

@@ -251,7 +251,7 @@ class GateSession:
             result = RunResult.load(*begun)
         except DataError as fault:
             raise EvaluationError(f"run it again: {fault}") from None
-        if result.is_unfinished:
+        if not all(run.folder.has_ended for run in result.runs):
             folders = ", ".join(str(run.folder.path) for run in result.runs)
             raise EvaluationError(f"run it again: no summary was written in {folders}")
         return result

@@ -4,8 +4,9 @@
 these files alone, so they can be made again at any time. The summary names the digests of the other
 files and ends with its own, so that a run is read as it was written or not at all.
 
-Until a run ends, ``unfinished.json`` stands in for its summary, and ``unfinished/BENCHMARK.jsonl``
-for the records of benchmarks that are not complete, in the order of their judgements.
+Until a run ends, ``unfinished.json`` stands in for its summary. ``unfinished/BENCHMARK.jsonl`` has
+the records of a benchmark that is not complete, in the order of their judgements. They stay if the
+run was stopped.
 """
 
 from __future__ import annotations
@@ -144,10 +145,7 @@ class RunFolder:
     @property
     def benchmarks(self) -> tuple[str, ...]:
         """Benchmarks with records; those of an unfinished run may be incomplete."""
-        names = set(self.complete)
-        if self.is_unfinished:
-            names |= _stems(self.path / UNFINISHED)
-        return tuple(sorted(names))
+        return tuple(sorted({*self.complete, *_stems(self.path / UNFINISHED)}))
 
     @property
     def complete(self) -> tuple[str, ...]:
@@ -156,8 +154,14 @@ class RunFolder:
 
     @property
     def is_unfinished(self) -> bool:
-        """True if a run has begun here and not ended: it goes on, or was killed."""
-        return self.has_begun and not self.summary_file.exists()
+        """True if a run has begun here and is not complete: it goes on, was stopped or killed."""
+        is_partial = (self.path / UNFINISHED).exists()
+        return self.has_begun and (is_partial or not self.has_ended)
+
+    @property
+    def has_ended(self) -> bool:
+        """True once the summary is written, be it of a run that was stopped."""
+        return self.summary_file.exists()
 
     def frame(self) -> DataFrame:
         from pandas import DataFrame  # comes with datasets; takes a while to import
@@ -206,11 +210,46 @@ class RunFolder:
             ) from None
 
     def write_summary(self, summary: RunSummary) -> None:
-        """Write the summary of a run that has ended; what stood in for it goes."""
+        """Write the summary of a run that has ended; what stood in for it goes.
+
+        The records of an unfinished run stay: ``add_partial`` has its summary name them.
+        """
         _write_summary(self.summary_file, summary)
         with suppress(OSError):
             self._stand_in.unlink(missing_ok=True)
+        if not summary.unfinished:
             shutil.rmtree(self.path / UNFINISHED, ignore_errors=True)
+
+    def add_partial(self, summary: RunSummary) -> None:
+        """Add the benchmarks that a stopped run did not complete, with their figures so far.
+
+        Raises:
+            OSError: a file of records cannot be read.
+        """
+        partial = _stems(self.path / UNFINISHED) - set(self.complete)
+        for name in sorted(partial):
+            if self._add_so_far(summary, name):
+                path = self.journal(name)
+                written = FileDigest(sha256(path), path.stat().st_size)
+                summary.files[f"{UNFINISHED}/{path.name}"] = written
+                summary.unfinished = True
+            else:
+                self.journal(name).unlink(missing_ok=True)
+
+    def _add_so_far(self, summary: RunSummary, name: str) -> bool:
+        """Add the figures of a benchmark's records; False if there are none yet."""
+        records = list(self.records(name))
+        if not records:
+            return False
+        manifest = summary.manifest
+        planned = manifest.data[name].prompts if name in manifest.data else 0
+        summary.benchmarks[name] = summarise(
+            records,
+            manifest.confidence,
+            planned=planned,
+            kind=records[0].prompt.kind or "",
+        )
+        return True
 
     def write_unfinished(self, summary: RunSummary) -> None:
         """Write what is known so far, for whoever reads the run before it ends."""
@@ -228,7 +267,7 @@ class RunFolder:
             DataError: no run has begun here, or its summary has changed or is of another version.
         """
         path = self.summary_file
-        if self.is_unfinished:
+        if self.has_begun and not self.has_ended:
             return self._summary_so_far()
         try:
             return self._read(path)
@@ -261,17 +300,9 @@ class RunFolder:
         with suppress(FileNotFoundError):  # nothing has been decided yet
             summary = self._read(self._stand_in)
         summary.failure, summary.unfinished = _UNFINISHED, True
-        manifest = summary.manifest
         for name in self.benchmarks:
-            records = list(self.records(name))
-            if records and name not in summary.benchmarks:
-                planned = manifest.data[name].prompts if name in manifest.data else 0
-                summary.benchmarks[name] = summarise(
-                    records,
-                    manifest.confidence,
-                    planned=planned,
-                    kind=records[0].prompt.kind or "",
-                )
+            if name not in summary.benchmarks:
+                self._add_so_far(summary, name)
         return summary
 
     def require_whole(self, *, by_size: bool = False) -> None:
@@ -319,7 +350,7 @@ class RunFolder:
                 yield path, "it is missing"
             except OSError as fault:
                 yield path, f"it cannot be read: {fault.strerror}"
-        if not self.is_unfinished:  # its stand-in may be older than its files
+        if self.has_ended:  # a stand-in may be older than the run's files
             for path in sorted(there - {self.path / name for name in written}):
                 yield path, "the run did not write it"
 
@@ -336,8 +367,8 @@ class RunFolder:
 
     def files(self) -> Mapping[str, FileDigest]:
         """Digests of the run's other files, by path in its folder; see ``summary``."""
-        if not self.is_unfinished:
-            return RunFolder(self.path, self.summary_name).summary().files
+        if self.has_ended or not self.has_begun:
+            return self.summary().files
         with suppress(FileNotFoundError):
             return self._read(self._stand_in).files
         return {}
@@ -352,7 +383,7 @@ class RunFolder:
             DataError: there are none, or their file is damaged.
         """
         path = self._records_file(benchmark)
-        is_journal = self.is_unfinished and not path.exists()
+        is_journal = not path.exists() and self.journal(benchmark).exists()
         if is_journal:
             path = self.journal(benchmark)
         try:
@@ -393,7 +424,10 @@ def _stems(folder: Path) -> set[str]:
     return {path.stem for path in folder.glob("*.jsonl")}
 
 
-_CHECKED = ("records/*.jsonl", "scores/*.json", "histograms/*.json")
+_CHECKED = (
+    *("records/*.jsonl", "scores/*.json", "histograms/*.json"),
+    f"{UNFINISHED}/*.jsonl",
+)
 """Files that commands read if they are there, so that one more is damage, too."""
 
 _UNFINISHED = (
@@ -525,7 +559,7 @@ def earlier_scores(path: Path) -> dict[str, Scores]:
     folder = RunFolder(path.parent if path.name == SUMMARY else path)
     if folder.is_unfinished:
         raise BaselineError(
-            f"{path}: compare with a run that has ended: this one goes on, or was killed"
+            f"{path}: compare with a run that has ended: this one is unfinished"
         )
     if folder.summary_file.exists():
         folder.require_whole()

@@ -17,6 +17,7 @@ from refusal_checks import RunResult, RunSpec, evaluate, load_run
 from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.evaluation import prepare
 from refusal_checks.evaluation.evaluate import Interrupted
+from refusal_checks.results import verification
 from refusal_checks.results.events import (
     Decided,
     Ended,
@@ -27,6 +28,7 @@ from refusal_checks.results.events import (
     Prepared,
     Turn,
 )
+from refusal_checks.results.run_folder import RunFolder
 from tests.fake_server import FakeServer
 
 ROWS = [
@@ -207,14 +209,38 @@ def interrupt_after(prompts: int, seen: list[Event], number: int) -> Listener:
     return listen
 
 
+def require_partial_records(result: RunResult) -> None:
+    """What is done can be read, is marked as unfinished, and is guarded like all records."""
+    kept = load_run(result.folder)
+    assert kept.summary == result.summary
+    assert kept.is_unfinished
+    own = kept.summary.benchmarks["own"]
+    assert 3 <= own.prompts < own.planned == len(ROWS)
+    frame = kept.frame()
+    assert frame["prompt_id"].nunique() == own.prompts
+    assert frame["unfinished"].all()
+    unfinished = (
+        f"the run is unfinished: {own.prompts} of {len(ROWS)} prompts are judged"
+    )
+    assert unfinished in kept.decision.reasons
+    folder = RunFolder(result.folder)
+    assert list(verification.faults(folder)) == []
+    records = folder.journal("own")
+    whole = records.read_bytes()
+    records.write_bytes(whole.replace(b"thing", b"other"))
+    with pytest.raises(DataError, match="jsonl: it has changed since the run wrote"):
+        load_run(result.folder)
+    records.write_bytes(whole)
+
+
 def require_stopped(stopped: Interrupted, server: FakeServer, spec: RunSpec) -> None:
     """The result has what was done, and the same call goes on where it stopped."""
     result = stopped.result
     assert result.summary.failure
     assert result.decision.answer == "open"
     assert result.verdicts == {}
-    assert load_run(result.folder).summary == result.summary
     assert 3 <= len(server.asked(judge=False)) < len(ROWS)
+    require_partial_records(result)
     complete = evaluate(spec)
     assert complete.verdicts[RATE].passed
     assert complete.summary.failure == ""
