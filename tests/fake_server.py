@@ -93,6 +93,8 @@ class FakeServer(InThread):
         ssl: speaks https with these certificates.
         classify: probability of each label of a text, in the labels' order: it serves a sequence
             classifier, at /classify alone; texts longer than ``context`` are refused.
+        moderate: the score of each category of a text, flagged from 0.5 on, or a whole reply with
+            ``results``: it serves a moderation endpoint alone.
 
     Attributes:
         requests: the bodies of all requests but those by which a run finds out what it can do.
@@ -131,9 +133,11 @@ class FakeServer(InThread):
         cached: int = 0,
         ssl: SSLContext | None = None,
         classify: Callable[[str], dict[str, float]] | None = None,
+        moderate: Callable[[str], Body] | None = None,
     ) -> None:
         super().__init__()
         self._classify = classify
+        self.moderate = moderate
         self.probes: list[Body] = []
         self.scored: list[Body] = []
         self.shift = 0.0
@@ -188,6 +192,8 @@ class FakeServer(InThread):
         app.router.add_get("/is_sleeping", self._is_sleeping)
         if self._classify:
             app.router.add_post("/classify", self._classified)
+        elif self.moderate:
+            app.router.add_post("/v1/moderations", self._moderated)
         else:
             app.router.add_post("/v1/chat/completions", self._chat)
             app.router.add_post("/v1/completions", self._score)
@@ -401,6 +407,33 @@ class FakeServer(InThread):
         ]
         usage = {"prompt_tokens": sum(len(text.split()) for text in body["input"])}
         return web.json_response({"data": data, "usage": usage})
+
+    async def _moderated(self, request: web.Request) -> web.StreamResponse:
+        self.authorizations.append(request.headers.get("Authorization", ""))
+        if self._refused(request):
+            return web.json_response({"error": "Unauthorized"}, status=401)
+        body: Body = await request.json()
+        (self.probes if body["input"] == QUESTION else self.requests).append(body)
+        if body["model"] not in self._models:
+            return web.json_response({"error": "no such model"}, status=404)
+        if self.faults:
+            return await self._fault(request, self.faults.pop(0))
+        if self._context and len(body["input"]) > self._context:
+            error = {"message": f"maximum context length is {self._context} tokens"}
+            return web.json_response({"error": error}, status=400)
+        assert self.moderate
+        given = self.moderate(body["input"])
+        if "results" in given:
+            return web.json_response(given)
+        categories = {name: score >= 0.5 for name, score in given.items()}
+        result = {
+            "flagged": any(categories.values()),
+            "categories": categories,
+            "category_scores": given,
+        }
+        return web.json_response(
+            {"id": "m-1", "model": body["model"], "results": [result]}
+        )
 
     async def _tokenize(self, request: web.Request) -> web.Response:
         text = (await request.json())["prompt"]

@@ -21,6 +21,9 @@ RECORDED_LABELS = "labels"
 
 RULE_JUDGES = ("keyword", RECORDED_LABELS)  # judges that need no model
 
+MODERATION = "moderation:"
+"""Begins the name of a judge that is a server's moderation endpoint."""
+
 
 @dataclass(frozen=True)
 class Served:
@@ -63,7 +66,9 @@ class Served:
 class Attached:
     """A model on an OpenAI-compatible server that somebody else runs; the URL ends in ``/v1``.
 
-    ``model`` is its name on the server; empty for the server's only model.
+    Attributes:
+        model: its name on the server; empty for the server's only model.
+        moderates: True to ask ``/v1/moderations``, not for chat completions.
     """
 
     name: str
@@ -72,6 +77,7 @@ class Attached:
     template_kwargs: Mapping[str, Any] = field(default_factory=dict)
     reasoning_end: str = ""
     judge_reasoning: bool = False
+    moderates: bool = False
 
 
 @dataclass(frozen=True)
@@ -115,8 +121,10 @@ def parse_candidate(name: str, extras: Extras = Extras()) -> CandidateModel:
         if why:
             raise ModelError(f"--candidate {_shown(name)}: {why}")
         return Replay(name, path, extras.reasoning_end, extras.judge_reasoning)
-    if name in RULE_JUDGES or provided.is_classifier(name):
-        raise ModelError(f"--candidate {name}: this is a judge; use --judge {name}")
+    is_judge = name in RULE_JUDGES or name.startswith(MODERATION)
+    if is_judge or provided.is_classifier(name):
+        shown = _shown(name)
+        raise ModelError(f"--candidate {shown}: this is a judge; use --judge {shown}")
     return _model(name, extras, "--candidate")
 
 
@@ -127,7 +135,28 @@ def parse_judge(name: str, extras: Extras = Extras()) -> JudgeModel:
         raise ModelError(
             f"--judge {_shown(name)}: recorded answers cannot act as a judge; use labels or keyword"
         )
+    if name.startswith(MODERATION):
+        return _moderation(name, extras)
     return _model(name, extras, "--judge")
+
+
+def _moderation(name: str, extras: Extras) -> Attached:
+    url = name.removeprefix(MODERATION)
+    if not url.startswith(("http://", "https://")):
+        raise ModelError(
+            f"--judge {_shown(name)}: write {MODERATION}URL#MODEL, such as "
+            f"{MODERATION}https://api.openai.com/v1#omni-moderation-latest"
+        )
+    for key, value in (
+        ("template_variables", extras.template_kwargs),
+        ("reasoning_end", extras.reasoning_end),
+    ):
+        if value:
+            raise ModelError(
+                f"--judge {_shown(name)}: leave out judge.{key}: a moderation endpoint has no "
+                "chat template"
+            )
+    return replace(_attached(url, extras, "--judge"), name=name, moderates=True)
 
 
 _ADDRESS = re.compile(r"(?:\w+://)?([\w.-]+(?::\d+)?/v1(?:#.*)?|[\w.-]+:\d+)")
@@ -215,7 +244,9 @@ def remark_on(model: Model) -> str:
 
 
 def is_classifier(model: Model) -> bool:
-    """True for an extension's judge that is a classifier and writes no text."""
+    """True for a judge that writes no text: an extension's classifier, a moderation endpoint."""
+    if isinstance(model, Attached):
+        return model.moderates
     given = model.provided if isinstance(model, Served) else None
     return given is not None and given.is_classifier
 

@@ -150,6 +150,11 @@ class BatchModels(Servers):
                 raise ModelError(
                     f"{option} {model.url}: add #MODEL; a batch asks no server"
                 )
+            if model.moderates:
+                raise ModelError(
+                    f"{option} {model.name}: name another judge, or run without a batch: a batch "
+                    "has no requests to moderation endpoints"
+                )
             name, url = model.model, model.url
             context = None
             transport = self._transport((url, name), None)

@@ -13,7 +13,8 @@ from refusal_checks.core.sampling import JudgeSampling, Sampling, SamplingBase
 from refusal_checks.core.settings import Limits, RequestPace
 from refusal_checks.core.text import clean, storable
 from refusal_checks.models.client.classify import Classifier
-from refusal_checks.models.client.client import Client, RequestParams
+from refusal_checks.models.client.client import CHAT, Client, RequestParams
+from refusal_checks.models.client.moderation import MODERATIONS, Moderator
 from refusal_checks.models.client.probing import QUESTION, probe
 from refusal_checks.models.client.server_errors import MALFORMED, TransientError
 from refusal_checks.models.client.token_limits import LEAST
@@ -65,11 +66,15 @@ class Attaching:
         )
 
         template = json.dumps(model.template_kwargs, default=str)
-        identity = (model.url, name, key, option, template)
+        asked = MODERATIONS if model.moderates else CHAT
+        identity = (model.url, name, key, option, asked, template)
         if identity not in self._probed:
             short = replace(access, timeout=min(access.timeout, PROBE_TIMEOUT))
             probed = Client(model.url, name, extras=model, access=short)
-            self._probe(probed, model, option, contexts)
+            if model.moderates:
+                _try_moderation(probed, option, contexts)
+            else:
+                self._probe(probed, model, option, contexts)
             self._probed[identity] = probed
         probed = self._probed[identity]
 
@@ -77,6 +82,7 @@ class Attaching:
         client.classifies = probed.classifies
         client.capabilities = probed.capabilities
         client.answered = probed.answered
+        client.categories = probed.categories
         client.is_listed = not contexts or name in contexts
         client.context = contexts.get(name)
         return client
@@ -124,6 +130,28 @@ def _why_no_chat(
     if model.url.endswith("/v1"):
         hint = "name a model for chat completions"
     return f"the server gives no chat completion{variables}: {fault}; {hint}"
+
+
+def _try_moderation(client: Client, option: str, listed: Collection[str]) -> None:
+    """Raise ModelError unless the client's server moderates a text."""
+
+    async def ask() -> None:
+        async with client:
+            await Moderator(client).moderate(QUESTION)
+
+    try:
+        asyncio.run(ask())
+    except EndpointError as fault:
+        if fault.status in (401, 403):
+            why = f"{_wants_key(option)}: {fault}"
+        elif listed and client.model not in listed:
+            why = f"the server has no such model; it has: {_some(listed)} ({fault})"
+        else:
+            why = (
+                f"the server moderates no text: {fault}; does its URL end in /v1, and has it "
+                f"{MODERATIONS}?"
+            )
+        raise ModelError(f"{option} {client.url}#{client.model}: {why}") from None
 
 
 async def _classifies(client: Client) -> bool:

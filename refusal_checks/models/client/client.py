@@ -166,6 +166,8 @@ class Client:
         context: most tokens of prompt and answer together, or of an answer alone, if known.
         answered: some of the model names in the server's answers.
         classifies: True for a sequence classifier, which gives labels and no text.
+        moderates: True for a moderation endpoint, which gives categories of harm and no text.
+        categories: the categories that it has given so far.
     """
 
     def __init__(
@@ -185,6 +187,8 @@ class Client:
         self.is_listed = True
         self.answered: set[str] = set()
         self.classifies = False
+        self.moderates = isinstance(extras, Attached) and extras.moderates
+        self.categories: set[str] = set()
         self.context: int | None = None
         self._template = dict(extras.template_kwargs)
         self._reasoning_end = extras.reasoning_end
@@ -198,7 +202,7 @@ class Client:
     @property
     def naming(self) -> dict[str, str]:
         """What is odd about the model name in the server's answers, for manifests."""
-        own = self.model.rpartition("/")[2].casefold()
+        own = self.model.rpartition("/")[2].casefold().removesuffix("-latest")
         for name in sorted(self.answered):
             rest = name.rpartition("/")[2].casefold().removeprefix(own)
             if not re.fullmatch(r"([-:](\d[\d.-]*|latest)|@[\w.-]+)?", rest):

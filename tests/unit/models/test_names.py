@@ -165,6 +165,35 @@ def test_what_is_a_judge_alone_is_no_candidate_and_what_answers_no_judge(
         parse_candidate("replay:")
 
 
+def test_a_moderation_endpoint_is_a_judge() -> None:
+    name = "moderation:https://node/v1#m"
+    endpoint = Attached(name, "https://node/v1", "m", moderates=True)
+    assert parse_judge(name) == endpoint
+    with pytest.raises(ModelError, match="this is a judge; use --judge moderation:"):
+        parse_candidate(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "extras", "message"),
+    [
+        ("moderation:omni", Extras(), "write moderation:URL#MODEL, such as"),
+        ("moderation:https://me:hush@node/v1", Extras(), "remove the user and passw"),
+        (
+            "moderation:http://node/v1",
+            Extras((), {"k": 1}),
+            "leave out judge.template_variables",
+        ),
+        ("moderation:http://node/v1", Extras(("--dtype", "half")), "remove --judge-ar"),
+    ],
+)
+def test_what_is_no_moderation_endpoint(
+    name: str, extras: Extras, message: str
+) -> None:
+    with pytest.raises(ModelError, match=message) as caught:
+        parse_judge(name, extras)
+    assert "hush" not in str(caught.value)
+
+
 Folder = Callable[..., str]
 
 FILES = {"config.json": "{}", "model.safetensors": "weights", "sub/extra.txt": "x"}

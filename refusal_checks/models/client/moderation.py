@@ -1,0 +1,101 @@
+"""What a moderation endpoint (``/v1/moderations``) says of a text.
+
+OpenAI's, Mistral's and LocalAI's answer with the harmful contents of which they find some, a list
+of ``categories``; Mistral's leaves out ``flagged``. Whatever is missing or contradicts itself is a
+malformed answer: it must not count as "nothing found".
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from refusal_checks.core.text import storable
+from refusal_checks.models.client.client import Client
+
+MODERATIONS = "/moderations"
+
+LONGEST_NAME = 100  # characters of a category's name
+
+MOST_CATEGORIES = 200
+
+
+@dataclass(frozen=True)
+class Moderated:
+    """What an endpoint says of a text.
+
+    Attributes:
+        categories: whether the text is of each category of harm.
+        scores: the endpoint's score of each category, in [0, 1], where it gives any; these are no
+            probabilities.
+    """
+
+    categories: Mapping[str, bool]
+    scores: Mapping[str, float]
+
+    @property
+    def flagged(self) -> list[str]:
+        """The categories of the text, the highest score first."""
+        names = [name for name, is_of_it in self.categories.items() if is_of_it]
+        return sorted(names, key=lambda name: (-self.scores.get(name, 0.0), name))
+
+
+class Moderator:
+    """Asks a client's moderation endpoint.
+
+    Every answer must have all categories that an earlier one had.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def moderate(self, text: str) -> Moderated:
+        """Moderate a text; EndpointError if there is no answer that can be relied on."""
+        return await self._client.post(MODERATIONS, {"input": text}, self._read)
+
+    def _read(self, response: Any) -> Moderated:
+        moderated = read(response)
+        missing = self._client.categories - moderated.categories.keys()
+        if missing:
+            raise ValueError(f"categories are missing: {', '.join(sorted(missing))}")
+        self._client.categories |= moderated.categories.keys()
+        return moderated
+
+
+def read(response: Any) -> Moderated:
+    """Read the answer to a request with one text; raises one of ``MALFORMED`` if it is none."""
+    if response.get("error"):
+        raise ValueError("it tells of an error")
+    (result,) = response["results"]
+    # An endpoint that cannot tell whether a text is of a category says null.
+    told = {
+        _name(name): value
+        for name, value in result["categories"].items()
+        if value is not None
+    }
+    if not told or len(told) > MOST_CATEGORIES:
+        raise ValueError(f"{len(told)} categories")
+    if not all(isinstance(value, bool) for value in told.values()):
+        raise TypeError("a category is neither true nor false")
+
+    flagged = result.get("flagged", any(told.values()))
+    if flagged is not any(told.values()):
+        raise ValueError(f"flagged is {flagged!r:.20}, unlike the categories")
+    return Moderated(told, _scores(result.get("category_scores") or {}, told))
+
+
+def _name(name: Any) -> str:
+    if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME:
+        raise ValueError("no name of a category")
+    return storable(name)
+
+
+def _scores(given: Mapping[str, Any], told: Mapping[str, bool]) -> dict[str, float]:
+    scores = {}
+    for name in told:
+        score = given.get(name)
+        if score is None:
+            continue
+        if type(score) not in (int, float) or not 0 <= score <= 1:
+            raise ValueError("a score is no number from 0 to 1")
+        scores[name] = float(score)
+    return scores

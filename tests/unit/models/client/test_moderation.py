@@ -1,0 +1,98 @@
+"""What moderation endpoints answer: published forms, and broken ones, which say nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from refusal_checks.core.errors import EndpointError
+from refusal_checks.models.client import server_errors
+from refusal_checks.models.client.client import Client
+from refusal_checks.models.client.moderation import Moderated, Moderator
+from tests.fake_server import FakeServer
+
+CATEGORIES = {"violence": True, "illicit": True, "hate": False}
+SCORES = {"violence": 0.6, "illicit": 0.9, "hate": 0.01}
+OPENAI = {"flagged": True, "categories": CATEGORIES, "category_scores": SCORES}
+HARMLESS = {"flagged": False, "categories": dict.fromkeys(CATEGORIES, False)}
+
+
+def result(**changes: Any) -> dict[str, Any]:
+    """A reply with one result: OpenAI's, with these changes; ``...`` leaves a field out."""
+    fields = OPENAI | changes
+    kept = {name: value for name, value in fields.items() if value is not ...}
+    return {"id": "m", "model": "fake", "results": [kept]}
+
+
+def asked(*replies: Any) -> Moderated:
+    """What the last of several texts is, by an endpoint with these replies in turn."""
+    given = iter(replies)
+
+    async def ask(url: str) -> Moderated:
+        async with Client(url, "fake") as client:
+            moderator = Moderator(client)
+            for _ in replies[1:]:
+                await moderator.moderate("text")
+            return await moderator.moderate("text")
+
+    with FakeServer(moderate=lambda text: next(given, replies[-1])) as server:
+        return asyncio.run(ask(server.url))
+
+
+@pytest.mark.parametrize(
+    ("reply", "flagged"),
+    [
+        (result(), ["illicit", "violence"]),
+        ({"results": [HARMLESS]}, []),
+        # Mistral's has no flagged.
+        (result(flagged=...), ["illicit", "violence"]),
+        ({"results": [{"categories": {"pii": False}, "category_scores": {}}]}, []),
+        (result(category_scores=...), ["illicit", "violence"]),
+        # A category that the endpoint cannot tell.
+        (result(categories=CATEGORIES | {"illicit": None}), ["violence"]),
+    ],
+)
+def test_the_categories_of_a_text(reply: Any, flagged: list[str]) -> None:
+    assert asked(reply).flagged == flagged
+
+
+BROKEN: dict[str, Any] = {
+    "error": {"error": {"message": "overloaded"}, **result()},
+    "error alone": {"results": None, "error": {"message": "overloaded"}},
+    "no results": {"results": []},
+    "two results": {"results": [HARMLESS, HARMLESS]},
+    "no categories": result(categories=..., flagged=False),
+    "empty categories": result(categories={}, flagged=False),
+    "unknown categories": result(categories=dict.fromkeys(CATEGORIES), flagged=False),
+    "flagged without a category": result(categories=dict.fromkeys(CATEGORIES, False)),
+    "a category that is not flagged": result(flagged=False),
+    "flagged in words": result(flagged="false"),
+    "flagged null": result(flagged=None),
+    "a number as category": result(categories={"violence": 0.2}, flagged=False),
+    "a list": {"results": [[]]},
+    "a score in words": result(category_scores={"violence": "high"}),
+    "a score out of range": result(category_scores={"violence": 7}),
+    "a truth as score": result(category_scores={"violence": True}),
+}
+
+
+@pytest.mark.parametrize("reply", BROKEN.values(), ids=BROKEN)
+def test_what_is_missing_or_contradicts_itself_says_nothing(
+    reply: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_errors, "WAIT_INITIAL", 0.0)
+    with pytest.raises(EndpointError, match="malformed answer of the server"):
+        asked(reply)
+
+
+def test_a_category_that_was_there_before_must_stay(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(server_errors, "WAIT_INITIAL", 0.0)
+    fewer = result(categories={"hate": False}, flagged=False)
+    with pytest.raises(EndpointError, match="categories are missing: illicit, viol"):
+        asked(result(), fewer)
+    more = result(categories=CATEGORIES | {"spam": True})
+    assert asked(fewer, more).flagged == ["illicit", "violence", "spam"]
