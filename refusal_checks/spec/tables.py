@@ -146,7 +146,8 @@ class JudgeTable(ModelTable, JudgeSampling):
     has_other_keys = True
     model: Several = Field(
         (),
-        description="the judge: a model named like the candidate, keyword or labels; of several, "
+        description="the judge: a model named like the candidate, moderation:URL#MODEL, keyword "
+        "or labels; of several, "
         "the majority decides, but a model beside a classifier is asked only where that is unsure",
     )
     prompt: Annotated[Several, FromFile()] = Field(
