@@ -169,6 +169,11 @@ class JudgeSetup:
         return self.classes is not None
 
     @property
+    def moderates(self) -> bool:
+        """True for a server's moderation endpoint, which measures harm."""
+        return self.client.moderates
+
+    @property
     def prompts(self) -> Path | None:
         """A folder with the only prompts that suit the model; None to use the package's own.
 
@@ -182,14 +187,16 @@ class JudgeSetup:
     @property
     def own_prompt(self) -> str | None:
         """The package's prompt for this model, unless the user names another; else None."""
-        if self.template is not None or self.is_classifier:
+        if self.template is not None or self.is_classifier or self.moderates:
             return None
         return template.picked(self.name, self.client.model)
 
     @property
     def is_unknown_guard(self) -> bool:
         """True for a guard, by its name, for which there is no prompt."""
-        if self.template is not None or self.is_classifier or self.own_prompt:
+        if self.template is not None or self.is_classifier or self.moderates:
+            return False
+        if self.own_prompt:
             return False
         return is_guard(self.name) or is_guard(self.client.model)
 
@@ -288,6 +295,8 @@ class JudgeKind:
         """False for a model that says something else than this kind asks for."""
         if setup.is_classifier:
             return self.judges_refusal
+        if setup.moderates:
+            return "harm" in self.measures
         if self.measures and setup.own_prompt:
             return template.load(setup.own_prompt).head.measures in self.measures
         return True

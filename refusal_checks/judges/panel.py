@@ -166,6 +166,8 @@ def _note_unable(
 
 
 def _said_by(setup: JudgeSetup) -> str:
+    if setup.moderates:
+        return "harm"
     if setup.own_prompt and template.load(setup.own_prompt).head.measures == "harm":
         return "harm"
     return "refusals"

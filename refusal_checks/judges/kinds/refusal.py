@@ -158,6 +158,10 @@ def build(setup: JudgeSetup | None) -> Judge:
         from refusal_checks.judges import classifier
 
         return classifier.build(setup)
+    if setup is not None and setup.moderates:
+        from refusal_checks.judges import moderation
+
+        return moderation.build(setup, verdict)
     if setup is not None:
         prompt = setup.prompt("refusal")
         if prompt.head.reads == "probability":
