@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 from ruamel.yaml import YAML
 
 from refusal_checks import __version__
@@ -409,6 +411,48 @@ def test_every_way_of_installing_has_a_lock_with_hashes() -> None:
             is_locked = "--require-hashes" in line or "--no-build-isolation" in line
             is_offline = "--no-index" in line or any(part in line for part in tries)
             assert is_locked or is_offline, f"{path.name}: {line}"
+
+
+def required(*extras: str) -> Iterator[Requirement]:
+    """What the distributions require, with these extras of refusal-checks."""
+    for path in (ROOT / "pyproject.toml", ROOT / "demo" / "pyproject.toml"):
+        project = tomllib.loads(path.read_text())["project"]
+        lines = list(project["dependencies"])
+        for extra in extras:
+            lines += project.get("optional-dependencies", {}).get(extra, [])
+        for line in lines:
+            requirement = Requirement(line)
+            if requirement.name != "refusal-checks":
+                yield requirement
+
+
+@pytest.mark.parametrize(
+    ("locks", "extras"),
+    [
+        (("demo",), ()),
+        (("gpu",), ("vllm", "transformers")),
+        (("gpu-tests",), ("vllm", "transformers", "dev", "docs")),
+        (("tests",), ("dev", "docs")),
+        (("tests", "engine-cpu"), ("dev", "docs", "transformers")),
+    ],
+    ids=str,
+)
+def test_a_lock_has_all_that_is_required(
+    locks: tuple[str, ...], extras: tuple[str, ...]
+) -> None:
+    """Run .ci/lock if it does not: an installation fetches nothing else."""
+    pinned: dict[str, set[str]] = {}
+    for name in locks:
+        text = (ROOT / "requirements" / f"{name}.txt").read_text()
+        for package, version in re.findall(r"^([\w.-]+)==([^ ]+)", text, re.M):
+            pinned.setdefault(canonicalize_name(package), set()).add(version)
+    lacking = [
+        str(requirement)
+        for requirement in required(*extras)
+        for versions in [pinned.get(canonicalize_name(requirement.name), set())]
+        if not versions or not all(map(requirement.specifier.contains, versions))
+    ]
+    assert lacking == []
 
 
 def test_an_image_gets_what_it_lacks_and_what_is_too_old(tmp_path: Path) -> None:
