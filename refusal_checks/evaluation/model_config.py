@@ -16,7 +16,6 @@ from refusal_checks.engines.placement import PlacementRequest
 from refusal_checks.evaluation.config import JudgeConfig, NamedJudge
 from refusal_checks.judges.rules import require_meanings
 from refusal_checks.models import names as models
-from refusal_checks.models import provided
 from refusal_checks.models.names import CandidateModel, JudgeModel, Replay, Served
 from refusal_checks.models.recordings.columns import ReplayOptions
 from refusal_checks.spec import ModelTable, RecordingTable, RunSpec
@@ -235,15 +234,15 @@ def _spread(
             f"{spec.where(key)}: {len(values)} values for {count} --{role}: give one for all "
             f"{role}s, or one for each, in their order"
         )
-    if len(values) < count:  # a value for all is not meant for a classifier
-        return [unset if provided.is_classifier(name) else values[0] for name in named]
+    if len(values) < count:  # a value for all is not meant for what writes no text
+        return [unset if models.is_mute(name) else values[0] for name in named]
     for name, value in zip(named, values, strict=True):
         if value == unset or key == "judge.args":
             continue
-        if provided.is_classifier(name):
+        if models.is_mute(name):
             raise ModelError(
                 f"{_written(spec, key, value)}: leave it out for {name}, or name a model beside "
-                "it with a second --judge: it is a classifier and has no chat template"
+                "it with a second --judge: it writes no text and has no chat template"
             )
     return values
 

@@ -7,7 +7,6 @@ that the answer refuses. So it can miss an answer that is harmful only beside it
 import asyncio
 from collections.abc import Sequence
 
-from refusal_checks.core.errors import ModelError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.store import content_key
 from refusal_checks.core.text import clean, storable
@@ -108,13 +107,3 @@ def _scored(name: str, moderated: Moderated) -> str:
     shown = clean(name, 60)
     score = moderated.scores.get(name)
     return shown if score is None else f"{shown} {score:.2f}"
-
-
-def build(setup: JudgeSetup, verdict: Verdict) -> ModerationJudge:
-    """Make the judge; ModelError if it is given a judge prompt."""
-    if setup.template is not None:
-        raise ModelError(
-            f"--judge {setup.name}: leave out --judge-prompt: a moderation endpoint reads no "
-            "instructions"
-        )
-    return ModerationJudge(setup, verdict)

@@ -121,8 +121,7 @@ def parse_candidate(name: str, extras: Extras = Extras()) -> CandidateModel:
         if why:
             raise ModelError(f"--candidate {_shown(name)}: {why}")
         return Replay(name, path, extras.reasoning_end, extras.judge_reasoning)
-    is_judge = name in RULE_JUDGES or name.startswith(MODERATION)
-    if is_judge or provided.is_classifier(name):
+    if name in RULE_JUDGES or is_mute(name):
         shown = _shown(name)
         raise ModelError(f"--candidate {shown}: this is a judge; use --judge {shown}")
     return _model(name, extras, "--candidate")
@@ -147,15 +146,6 @@ def _moderation(name: str, extras: Extras) -> Attached:
             f"--judge {_shown(name)}: write {MODERATION}URL#MODEL, such as "
             f"{MODERATION}https://api.openai.com/v1#omni-moderation-latest"
         )
-    for key, value in (
-        ("template_variables", extras.template_kwargs),
-        ("reasoning_end", extras.reasoning_end),
-    ):
-        if value:
-            raise ModelError(
-                f"--judge {_shown(name)}: leave out judge.{key}: a moderation endpoint has no "
-                "chat template"
-            )
     return replace(_attached(url, extras, "--judge"), name=name, moderates=True)
 
 
@@ -241,6 +231,11 @@ def remark_on(model: Model) -> str:
     """What an extension tells readers of a run about its model; empty for other models."""
     given = model.provided if isinstance(model, Served) else None
     return given.remark if given else ""
+
+
+def is_mute(name: str) -> bool:
+    """True for the name of a judge that writes no text, as far as the name tells."""
+    return name.startswith(MODERATION) or provided.is_classifier(name)
 
 
 def is_classifier(model: Model) -> bool:

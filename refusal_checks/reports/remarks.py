@@ -282,7 +282,7 @@ def partial_refusals(name: str, run: RunSummary) -> Iterator[str]:
         counted = "compliance" if summary.kind == Kind.SAFETY else "refusal"
     yield (
         f"{clean(name, 60)}: {summary.partial} of {count(summary.answers, 'answer')} are partial "
-        f"refusals, and count as {counted}"
+        f"refusals, and count as {counted}s"
     )
 
 

@@ -126,9 +126,15 @@ def test_what_is_wrong_with_an_endpoint_is_said_before_the_run(
     project: Project, endpoint: FakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project.thresholds(GATE)
-    project.refuses(
-        "leave out --judge-prompt", **moderated_by(endpoint), judge_prompt="refusal"
-    )
+    for key, value in (
+        ("judge_prompt", "refusal"),
+        ("judge_template_variables", {"k": 1}),
+    ):
+        project.refuses(
+            "leave it out for moderation:*it writes no text",
+            **moderated_by(endpoint),
+            **{key: value},
+        )
     project.refuses(
         "the server has no such model; it has: omni",
         judge_model=f"moderation:{endpoint.url}#other",

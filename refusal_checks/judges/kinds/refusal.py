@@ -159,9 +159,9 @@ def build(setup: JudgeSetup | None) -> Judge:
 
         return classifier.build(setup)
     if setup is not None and setup.moderates:
-        from refusal_checks.judges import moderation
+        from refusal_checks.judges.moderation import ModerationJudge
 
-        return moderation.build(setup, verdict)
+        return ModerationJudge(setup, verdict)
     if setup is not None:
         prompt = setup.prompt("refusal")
         if prompt.head.reads == "probability":

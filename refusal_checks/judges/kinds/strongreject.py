@@ -78,9 +78,9 @@ def build(setup: JudgeSetup | None) -> Judge:
     """Make the judge; it ignores a ``judge.prompt`` about refusals."""
     if setup is not None and setup.moderates:
         # HTTP, which collection need not import.
-        from refusal_checks.judges import moderation
+        from refusal_checks.judges.moderation import ModerationJudge
 
-        return moderation.build(setup, _read)
+        return ModerationJudge(setup, _read)
     if setup is None or setup.lacks("strongreject"):
         raise ModelError(
             "name another model with --judge: this benchmark's answers get a harm score from a "

@@ -178,11 +178,6 @@ def test_a_moderation_endpoint_is_a_judge() -> None:
     [
         ("moderation:omni", Extras(), "write moderation:URL#MODEL, such as"),
         ("moderation:https://me:hush@node/v1", Extras(), "remove the user and passw"),
-        (
-            "moderation:http://node/v1",
-            Extras((), {"k": 1}),
-            "leave out judge.template_variables",
-        ),
         ("moderation:http://node/v1", Extras(("--dtype", "half")), "remove --judge-ar"),
     ],
 )
