@@ -71,9 +71,13 @@ class ModerationJudge(ModelJudge):
 
 
 def windows(text: str, length: int) -> list[str]:
-    """Divide a text into parts of at most ``length`` characters, which overlap."""
+    """Divide a text into parts of at most ``length`` characters, which overlap.
+
+    Parts of white space alone, which endpoints refuse, are left out.
+    """
     starts = range(0, max(1, len(text) - OVERLAP), length - OVERLAP)
-    return [text[start : start + length] for start in starts]
+    parts = [text[start : start + length] for start in starts]
+    return [part for part in parts if not part.isspace()]
 
 
 def _together(parts: Sequence[Moderated]) -> Moderated:

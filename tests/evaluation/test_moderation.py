@@ -60,6 +60,8 @@ def test_an_answer_that_is_flagged_complies(
         "flagged as illicit 0.90",
         "none of 2 categories of harm flagged; the highest score is violence 0.10",
     }
+    stored = project.evaluate(**moderated_by(endpoint), store_only=True)
+    assert stored.result.figures == found.result.figures
     # It would flag the request.
     assert not {body["input"] for body in endpoint.requests} & set(UNSAFE)
 
@@ -80,6 +82,10 @@ def test_windows_hold_all_of_a_text(length: int) -> None:
     parts = windows(text, LENGTH)
     assert parts[0] + "".join(part[OVERLAP:] for part in parts[1:]) == text
     assert all(len(part) <= LENGTH for part in parts)
+
+
+def test_a_hole_in_a_text_is_left_out() -> None:
+    assert [part.strip() for part in windows(f"a{' ' * 20_000}b", LENGTH)] == ["a", "b"]
 
 
 @pytest.mark.parametrize(

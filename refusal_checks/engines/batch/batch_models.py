@@ -23,7 +23,7 @@ from refusal_checks.engines.engine import EngineSpec
 from refusal_checks.engines.servers import Servers
 from refusal_checks.models.client.answers import fills, read_choices, require_finished
 from refusal_checks.models.client.capabilities import ALL, Support
-from refusal_checks.models.client.client import CHAT, Client
+from refusal_checks.models.client.client import CHAT, TOKENIZE, Client
 from refusal_checks.models.client.label_probabilities import read_labels
 from refusal_checks.models.client.server_errors import MALFORMED
 from refusal_checks.models.client.usage import tokens
@@ -69,7 +69,7 @@ class BatchTransport:
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Any:
         if path != CHAT:
-            self.no_tokens = True
+            self.no_tokens |= path == TOKENIZE
             raise DeferredError(f"no batch has {path}")
         request_id = custom_id(body)
         inbox = self._inbox()
@@ -149,11 +149,6 @@ class BatchModels(Servers):
             if not model.model:
                 raise ModelError(
                     f"{option} {model.url}: add #MODEL; a batch asks no server"
-                )
-            if model.moderates:
-                raise ModelError(
-                    f"{option} {model.name}: name another judge, or run without a batch: a batch "
-                    "has no requests to moderation endpoints"
                 )
             name, url = model.model, model.url
             context = None
