@@ -25,7 +25,7 @@ from refusal_checks.evaluation.configure import folders
 from refusal_checks.evaluation.model_config import titles
 from refusal_checks.evaluation.verification import REPEATED
 from refusal_checks.gates.verdict import Verdict
-from refusal_checks.judges.trust import canary
+from refusal_checks.judges.trust.check_sets import KINDS
 from refusal_checks.models.client import server_errors
 from refusal_checks.reports import messages
 from refusal_checks.reports.terminal import end
@@ -114,7 +114,7 @@ class Outcome:
         for name, verdict in self.result.verdicts.items():
             outcomes[name] = _outcome(verdict)
         for check in self.result.judge.checks if self.result.judge else ():
-            if check.figure not in canary.KINDS:
+            if check.figure not in KINDS:
                 outcomes[f"judge {check.figure}"] = (
                     "passed" if check.passed else "failed"
                 )

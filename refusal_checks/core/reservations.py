@@ -87,7 +87,8 @@ RESERVATIONS: Mapping[str, tuple[ReservationKind, str]] = {
     ),
     "judge-untested": (
         "unshown",
-        "a judge decides without `[judge.check]`, calibration or human labels",
+        "a judge decides without `[judge.check]`, calibration or human labels; or it reads "
+        "[choices](../explanation/judge-quality.md#other-scales), which no check covers",
     ),
     "labels-contradict-judge": (
         "unshown",
@@ -105,15 +106,6 @@ RESERVATIONS: Mapping[str, tuple[ReservationKind, str]] = {
         "unshown",
         "stored answers of a server decide, and it was "
         "[not asked again](runs.md#stored-answers-of-servers)",
-    ),
-    "scale-untested": (
-        "unshown",
-        "a judge of degrees, ratings or choices decides, which "
-        "[no check covers](../explanation/judge-quality.md#judges-without-a-check)",
-    ),
-    "ratings-weak": (
-        "unshown",
-        "a judge of ratings hardly tells bad answers from good ones",
     ),
     "one-verdict": (
         "unshown",

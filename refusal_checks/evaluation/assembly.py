@@ -5,7 +5,6 @@ from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
 
-from refusal_checks.benchmarks import Benchmark
 from refusal_checks.core.errors import ModelError, UserError
 from refusal_checks.core.settings import Cascading, ClassifierForm
 from refusal_checks.core.text import clean
@@ -130,12 +129,12 @@ def _judges(
     plan, recording = loaded.plan, loaded.recording
     names = dict.fromkeys([*plan, *(gate.benchmark for gate in gates)])
     judged = {name: config.benchmarks[name] for name in names}
-    limit = strictest_limit(
-        # The check alone (-m judge) is for any gate that a run may have.
-        judged or config.benchmarks,
-        config.judging.sampling.max_answer_chars,
-    )
-    ways = panel.ways(judged, bool(config.trust.floors), limit)
+    checked = None
+    if config.trust.floors:
+        # The check alone (-m judge) is for all gates of the run file.
+        checked = judged or {name: config.benchmarks[name] for name in config.gated}
+    usual = config.judging.sampling.max_answer_chars
+    ways = panel.ways(judged, checked, usual)
     judges = judge_panels(
         config.judging,
         ways,
@@ -151,23 +150,6 @@ def _judges(
             recording.require_labels(name, prompts)
     _require_several(gates, judges)
     return judges
-
-
-def strictest_limit(
-    benchmarks: Mapping[str, Benchmark], usual: int | None
-) -> int | None:
-    """The fewest characters of an answer that judges of refusal see; None if that is usual.
-
-    Args:
-        usual: the run's own setting, for benchmarks without one.
-    """
-    limits = []
-    for benchmark in benchmarks.values():
-        limit = benchmark.max_answer_chars or usual
-        if limit is not None and kind_of(benchmark).meets_canary:
-            limits.append(limit)
-    lowest = min(limits, default=usual)
-    return None if lowest == usual else lowest
 
 
 def _require_several(gates: Sequence[Gate], judges: Judges) -> None:

@@ -25,6 +25,7 @@ from refusal_checks.evaluation.verification import adopt_all
 from refusal_checks.evaluation.voting import UnreadableError
 from refusal_checks.judges import panel
 from refusal_checks.judges.judge import Judge
+from refusal_checks.judges.trust import canary
 from refusal_checks.models.candidates import Candidate
 from refusal_checks.results.events import Listener, Notice
 from refusal_checks.spec import RunSpec
@@ -149,10 +150,9 @@ async def _evaluate(
 def _tasks(run: Assembly, judges: Judges, store: Store) -> Iterator[Task]:
     """Yield the checks of a run's judges, then its own prompts in slices."""
     works: list[tuple[Plan, Candidate]] = []
-    for check in run.judges:
-        if panel.is_check(check):
-            prompts, answers = panel.exchanges(check)
-            works.append(({check: prompts}, answers))
+    for way in canary.by_way(run.judges):
+        check = panel.exchanges(way)
+        works.append(({canary.name_for(way): check.plan()}, check.candidate()))
     works.append((run.loaded.plan, run.candidate))
     for plan, candidate in works:
         for name, prompts in plan.items():

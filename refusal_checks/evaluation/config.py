@@ -125,8 +125,9 @@ class RunConfig:
     """Configuration of one candidate's run; ``prepare`` hands each part to what needs it.
 
     With a mirror of public data, nothing is downloaded. ``rules`` do not contain human labels yet.
-    ``written`` holds the keys of the spec that were set, for the manifest, and ``accepted`` the
-    reservations that it accepts.
+    ``gated`` names the benchmarks with gates, for a check of judges alone. ``written`` holds the
+    keys of the spec that were set, for the manifest, and ``accepted`` the reservations that it
+    accepts.
     """
 
     answering: CandidateConfig
@@ -136,6 +137,7 @@ class RunConfig:
     stored_only: bool = False
     retry_unfinished: bool = False
     benchmarks: Mapping[str, Benchmark] = field(default_factory=dict)
+    gated: tuple[str, ...] = ()
     mirror: Path | None = None
     multiple_choice: settings.MultipleChoice = field(
         default_factory=settings.MultipleChoice

@@ -87,6 +87,7 @@ def configure(spec: RunSpec, kept: Folders) -> tuple[RunConfig, ...]:
         stored_only=spec.store.only,
         retry_unfinished=spec.store.retry_unfinished,
         benchmarks=_benchmarks(spec, mirror),
+        gated=tuple(dict.fromkeys(gate.benchmark for gate in spec.gates)),
         mirror=mirror,
         multiple_choice=spec.multiple_choice,
         limits=spec.limits,

@@ -1,4 +1,4 @@
-"""Check a run's judges on exchanges with a known verdict and on answers with a known order."""
+"""Check a run's judges on exchanges with a known verdict or a known order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from refusal_checks.benchmarks.attacks import as_judged
 from refusal_checks.core.labelling import is_model
 from refusal_checks.core.records import Record
 from refusal_checks.core.store import Store
-from refusal_checks.core.text import clean, in_a_row
+from refusal_checks.core.text import clean
 from refusal_checks.core.verdicts import Invalid, Reason
 from refusal_checks.evaluation.config import TrustConfig
 from refusal_checks.evaluation.planning import (
@@ -28,8 +28,10 @@ from refusal_checks.gates.gate import Gate
 from refusal_checks.judges import kind_of
 from refusal_checks.judges.asking import ran_out
 from refusal_checks.judges.judge import Judge
+from refusal_checks.judges.panel import exchanges, way_of
 from refusal_checks.judges.rules import LabelsJudge
-from refusal_checks.judges.trust import canary, gradient
+from refusal_checks.judges.trust import canary
+from refusal_checks.judges.trust.check_sets import REFUSALS, CheckSet
 from refusal_checks.judges.trust.floors import JudgeCheck, JudgeFloors, checked
 from refusal_checks.metrics.graded import step_correlation
 from refusal_checks.results.summary import RunSummary
@@ -68,14 +70,13 @@ class _Reading:
         ]
 
 
-class Canary:
-    """Checks a run's judges of refusal on the canary, each judging method separately.
+class JudgeChecks:
+    """Checks a run's judges on exchanges with known verdicts, each judging method separately.
 
     Several judges of one method decide together, as they do for gates.
 
     Args:
         floors: lowest accepted figures of the judges; None if the run file has none.
-        scales: scales of the run's other judges, which no check tests.
 
     Attributes:
         why_idle: why there is nothing to check; else empty.
@@ -87,10 +88,10 @@ class Canary:
         judges: Judges,
         floors: JudgeFloors | None,
         store: Store,
-        scales: Collection[str] = (),
     ) -> None:
         self._floors = floors
         self._tasks: dict[str, Task] = {}
+        self._sets: dict[str, CheckSet] = {}
         self.faults: Mapping[str, Fault] = {}
         panels = canary.by_way(judges)
         for way, panel in panels.items():
@@ -99,19 +100,20 @@ class Canary:
                 judge for judge in panel if not isinstance(judge, LabelsJudge)
             )
             if asked:
-                own = {canary.NAME: canary.plan()}
-                own_judges = {canary.NAME: asked}
-                self._tasks[way] = Task(own, canary.candidate(), own_judges, store)
-        self.why_idle = self._why_idle(panels, scales)
+                own = self._sets[way] = exchanges(way)
+                self._tasks[way] = Task(
+                    {canary.NAME: own.plan()},
+                    own.candidate(),
+                    {canary.NAME: asked},
+                    store,
+                )
+        self.why_idle = self._why_idle(panels)
 
-    def _why_idle(self, panels: Judges, scales: Collection[str]) -> str:
+    def _why_idle(self, panels: Judges) -> str:
         if self._floors is None:
             return "the judge was not checked: no run file has a [judge.check] table"
         if not panels:
-            why = "no gate of this run has a judge of refusal"
-            if scales:
-                why += f", and nothing checks its judge of {in_a_row(scales)}"
-            return why
+            return "no gate of this run has a judge that can be checked"
         if not self._tasks:
             return "judge labels was not checked: it repeats recorded labels"
         return ""
@@ -122,16 +124,23 @@ class Canary:
         return [pending(task) for task in self._tasks.values()]
 
     async def run(
-        self, in_flight: int, level: float, notes: RunSummary | None
-    ) -> JudgeCheck:
+        self,
+        in_flight: int,
+        level: float,
+        notes: RunSummary | None,
+        without: Collection[str] = (),
+    ) -> JudgeCheck | None:
         """Compare the judges' figures with the floors; set ``faults``.
 
         Args:
             notes: receives lines that may quote a judge; None if texts are redacted.
+            without: judging methods to leave out; None is returned if they are all.
         """
         checks: list[JudgeCheck] = []
         faults: dict[str, Fault] = {}
         for way, task in self._tasks.items():
+            if way in without:
+                continue
             reading = await self._read(way, task, in_flight, level)
             if notes:
                 forms = [judge.expected for judge in task.judges[canary.NAME]]
@@ -141,9 +150,11 @@ class Canary:
             if fault:
                 faults[way] = fault
         self.faults = faults
+        if not checks:
+            return None
         return JudgeCheck(
             judge=", ".join(dict.fromkeys(check.judge for check in checks)),
-            digest=canary.digest(),
+            digest=", ".join(dict.fromkeys(check.digest for check in checks)),
             checks=tuple(chain.from_iterable(check.checks for check in checks)),
             asked=sum(check.asked for check in checks),
             seconds=sum(check.seconds for check in checks),
@@ -159,8 +170,8 @@ class Canary:
         panel = task.judges[canary.NAME]
         check = JudgeCheck(
             ", ".join(judge.name for judge in panel),
-            canary.digest(),
-            checked(self._floors, records, level, way),
+            self._sets[way].digest,
+            checked(self._floors, records, level, way, self._sets[way]),
             todo.verdicts,
             perf_counter() - start,
         )
@@ -175,7 +186,8 @@ class Canary:
         if check.is_trusted or not (failed or cut):
             return None
         if reading.sound:
-            for part in checked(self._floors, reading.sound, way=way):
+            sound = checked(self._floors, reading.sound, 0.95, way, self._sets[way])
+            for part in sound:
                 if part.mark == "FAIL" and part.estimate:
                     return None  # it is wrong about what it did judge
         total = len(reading.records)
@@ -233,30 +245,6 @@ async def judged(task: Task, in_flight: int) -> Sequence[Record]:
     return records
 
 
-class Gradient:
-    """Checks a run's judges of ratings on answers whose order is known."""
-
-    def __init__(self, judges: Judges, store: Store) -> None:
-        self._tasks: dict[str, Task] = {}
-        for name, panel in judges.items():
-            is_rated = name.startswith(gradient.NAME.rstrip("]"))
-            if is_rated and not _labels_decide(panel):
-                own = {gradient.NAME: gradient.plan()}
-                own_judges = {gradient.NAME: panel}
-                self._tasks[name] = Task(own, gradient.candidate(), own_judges, store)
-
-    def pending(self) -> list[Pending]:
-        return [pending(task) for task in self._tasks.values()]
-
-    async def run(self, checks: Collection[str], in_flight: int) -> dict[str, str]:
-        """Ask the judges; return the findings by name of the check's benchmark."""
-        findings: dict[str, str] = {}
-        for name, task in self._tasks.items():
-            if name in checks:
-                findings[name] = gradient.finding(await judged(task, in_flight))
-        return findings
-
-
 def untested(
     gates: Sequence[Gate],
     benchmarks: Mapping[str, Benchmark],
@@ -272,7 +260,7 @@ def untested(
     asks_models = False
     for gate in gates:
         kind = kind_of(benchmarks[gate.benchmark])
-        if not kind.meets_canary:
+        if not kind.meets_canary or kind.verdicts.scale:
             continue
         if _labels_decide(judges[gate.benchmark]):
             why = _untested_labels(trust, labelled_by)
@@ -280,16 +268,24 @@ def untested(
                 return why
         elif not (trust.calibration and kind.judges_refusal):
             asks_models = True
-    if not asks_models:
-        return ""
+    return _untold("the judge", trust, REFUSALS) if asks_models else ""
+
+
+def _untold(judge: str, trust: TrustConfig, check: CheckSet) -> str:
+    """Say what to do if the floors tell nothing of a judge; empty if they do."""
     if trust.floors is None:
-        return "the judge was not tested: write a [judge.check] table into the run file"
-    if not trust.floors.tell:
+        return f"{judge} was not tested: write a [judge.check] table into the run file"
+    if trust.floors.tell(check):
+        return ""
+    if check.value:
         return (
-            "a judge that says the same of all answers reaches [judge.check]: raise specificity "
-            "and sensitivity, so that they add up to more than 1"
+            f"{judge} was not tested: give [judge.check] a floor rank_agreement or ends; without, "
+            "one that says the same of all answers reaches it"
         )
-    return ""
+    return (
+        "a judge that says the same of all answers reaches [judge.check]: raise specificity "
+        "and sensitivity, so that they add up to more than 1"
+    )
 
 
 def _untested_labels(trust: TrustConfig, labelled_by: str) -> str:
@@ -324,19 +320,31 @@ def untested_scales(
     gates: Sequence[Gate],
     benchmarks: Mapping[str, Benchmark],
     judges: Judges,
+    trust: TrustConfig,
     labelled_by: str = "",
 ) -> dict[str, str]:
-    """Scale of each benchmark whose judges no check tests; see ``VerdictBase.scale``."""
+    """By benchmark, what to do about judges by a scale that nothing tests.
+
+    See ``VerdictBase.scale``.
+    """
     scales: dict[str, str] = {}
     for gate in gates:
-        scale = kind_of(benchmarks[gate.benchmark]).verdicts.scale
+        kind = kind_of(benchmarks[gate.benchmark])
+        scale = kind.verdicts.scale
         # The figure of a known order is about the judge: that gate is such a check.
-        is_check = gate.metric == step_correlation.name
-        are_labels = _labels_decide(judges[gate.benchmark])
-        if are_labels and not is_model(labelled_by):
+        if not scale or gate.metric == step_correlation.name:
             continue
-        if scale and not is_check:
-            scales[gate.benchmark] = scale
+        if not _labels_decide(judges[gate.benchmark]):
+            why = f"the judge of {scale} was not tested: no check covers it"
+            if kind.meets_canary:
+                check = exchanges(way_of(kind))
+                why = _untold(f"the judge of {scale}", trust, check)
+        elif is_model(labelled_by):
+            why = f"the recorded {scale} are of {labelled_by}, a model that was not tested"
+        else:
+            why = ""
+        if why:
+            scales[gate.benchmark] = why
     return scales
 
 

@@ -142,18 +142,13 @@ class Pipeline:
         return panel.check_of(self._run.benchmarks[benchmark].kind)
 
     async def _require_trust(self, may_judge: asyncio.Event) -> None:
-        """Check the judges once their engines are ready, unless they were checked before.
-
-        Judges of ratings come first: no gate waits for their result, and a judge that gives no
-        rating is not asked again.
-        """
+        """Check the judges once their engines are ready, unless they were checked before."""
         await self._servers.ready()
         may_judge.set()
         self._progress.phase = "checking the judge"
-        await self._check_ratings()
         if self._distrust is None:
             distrust: Mapping[str, str] = {}
-            if not self._run.canary.why_idle:
+            if not self._run.checks.why_idle:
                 distrust = await self._check()
             # Only now: a check that an engine's end breaks off is made again.
             self._distrust = distrust
@@ -167,38 +162,24 @@ class Pipeline:
             raise _UnfitError(unfit)
         self._trusted.set()
 
-    async def _check_ratings(self) -> None:
-        """Check the judges of ratings on answers whose order is known, and note the result."""
-        run, rated = self._run, self._run.summary.rated
-        left = [
-            name
-            for name in run.summary.untested_scales
-            if name not in rated and not self._publisher.is_done(name)
-        ]
-        checks = {self._check_of(name) for name in left}
-        findings = await run.gradient.run(checks, run.in_flight())
-        self._servers.require_running()
-        for name in left:
-            finding = findings.get(self._check_of(name))
-            if finding:
-                rated[name] = finding
-
     async def _check(self) -> Mapping[str, str]:
         """Check the judges, publish the outcome; return why they may not decide, by benchmark."""
         run, is_allowed = self._run, self._run.config.trust.allow_untrusted
         notes = None if run.config.redact else run.summary
-        check = await run.canary.run(run.in_flight(), run.rules.level, notes)
+        check = await run.checks.run(
+            run.in_flight(), run.rules.level, notes, self._given_up()
+        )
         self._servers.require_running()
-        faults = {} if is_allowed else run.canary.faults
+        faults = {} if is_allowed else run.checks.faults
         if faults:
             advice = [fault.advice for fault in faults.values()]
             run.summary.judge_error = "; ".join(advice)
             for fault in faults.values():
                 if fault.is_public:
                     run.summary.unusable.append(fault.advice)
-        else:
+        elif check:
             run.summary.judge = run.redaction.check(check)
-        if is_allowed:
+        if is_allowed or check is None:
             return {}
         unfit: dict[str, str] = {}
         for name in run.work.plan:
@@ -211,6 +192,15 @@ class Pipeline:
             elif not check.of(way).is_trusted:
                 unfit[name] = check.of(way).distrust
         return unfit
+
+    def _given_up(self) -> set[str]:
+        """Judging methods whose gates are all decided: their judges gave no verdict."""
+        done: set[str] = set()
+        left: set[str] = set()
+        for name, benchmark in self._run.benchmarks.items():
+            way = panel.way_of(benchmark.kind)
+            (done if self._publisher.is_done(name) else left).add(way)
+        return done - left
 
     async def _evaluate(self, may_judge: asyncio.Event | None = None) -> None:
         """Evaluate the benchmarks that are not decided yet."""

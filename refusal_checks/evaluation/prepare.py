@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from refusal_checks.core.store import Store
-from refusal_checks.core.verdicts import Rated
 from refusal_checks.engines.pool import Engines, PoolSettings, Shared
 from refusal_checks.engines.servers import Servers
 from refusal_checks.evaluation.assembly import Assembly, assemble, convert
@@ -20,8 +19,7 @@ from refusal_checks.evaluation.earlier_runs import (
 from refusal_checks.evaluation.evidence import calibrated_evidence, require_own_labels
 from refusal_checks.evaluation.gated import GatedBenchmark, gated_benchmarks
 from refusal_checks.evaluation.judge_checks import (
-    Canary,
-    Gradient,
+    JudgeChecks,
     untested,
     untested_scales,
 )
@@ -80,8 +78,7 @@ class PreparedRun:
     rules: Rules
     earlier: Mapping[str, Earlier]
     early: EarlyStopping | None
-    canary: Canary
-    gradient: Gradient
+    checks: JudgeChecks
     verified: Verified
 
     @property
@@ -91,7 +88,7 @@ class PreparedRun:
     @property
     def is_complete(self) -> bool:
         decided = len(self.summary.verdicts) + len(self.summary.errors)
-        checked = self.canary.why_idle or self.canary.faults or self.summary.judge
+        checked = self.checks.why_idle or self.checks.faults or self.summary.judge
         return decided == len(self.gates) and bool(checked)
 
     def in_flight(self, copies: int = 1) -> int:
@@ -106,7 +103,7 @@ class PreparedRun:
 
     def pending_checks(self) -> list[Pending]:
         """Work that the checks of the judges leave to do."""
-        return [*self.canary.pending(), *self.gradient.pending()]
+        return self.checks.pending()
 
 
 def prepare(
@@ -175,7 +172,6 @@ def prepare(
                 "interval, a margin or every group"
             )
     judges = work.judges
-    scales = set(summary.untested_scales.values()) - {Rated.scale}
     return PreparedRun(
         config=config,
         gates=gates,
@@ -187,8 +183,7 @@ def prepare(
         rules=replace(config.rules, evidence=evidence),
         earlier=earlier,
         early=early,
-        canary=Canary(judges, config.trust.floors, store, scales),
-        gradient=Gradient(judges, store),
+        checks=JudgeChecks(judges, config.trust.floors, store),
         verified=outcome,
     )
 
@@ -229,7 +224,9 @@ def _note_untested(
     judges, benchmarks = assembled.judges, config.benchmarks
     labelled_by = config.answering.replay.labelled_by
     summary.untested = untested(gates, benchmarks, judges, config.trust, labelled_by)
-    summary.untested_scales = untested_scales(gates, benchmarks, judges, labelled_by)
+    summary.untested_scales = untested_scales(
+        gates, benchmarks, judges, config.trust, labelled_by
+    )
 
 
 def _opened(

@@ -174,7 +174,7 @@ class Run:
         self.summary.manifest = with_effort(
             placed, run.work, todo, models, run.verified
         )
-        self.summary.judge_idle = run.canary.why_idle
+        self.summary.judge_idle = run.checks.why_idle
         begun = self.folder.begin(run.redaction.manifest(self.summary.manifest))
         self.summary.files[BEGUN] = begun
 

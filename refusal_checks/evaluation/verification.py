@@ -38,6 +38,7 @@ from refusal_checks.evaluation.recognition import (
 )
 from refusal_checks.judges import panel as panels
 from refusal_checks.judges.judge import Judge
+from refusal_checks.judges.trust import canary
 from refusal_checks.models.candidates import Candidate, ServedCandidate
 from refusal_checks.models.client.client import Client
 from refusal_checks.models.client.server_errors import MALFORMED
@@ -414,7 +415,9 @@ def _stored_of_check(
         judges = [judge for judge in asked if judge in panel]
         if not judges or not panels.is_check(name):
             continue
-        prompts, recorded = panels.exchanges(name)
+        (way,) = canary.by_way({name: asked})
+        check = panels.exchanges(way)
+        prompts, recorded = check.plan(), check.candidate()
         answers = recorded.known(prompts, store)
         exchanges: list[tuple[Prompt, Completion]] = []
         for prompt in prompts:

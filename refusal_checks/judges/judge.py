@@ -24,6 +24,7 @@ from refusal_checks.core.verdicts import Binary, Judgement, PartialCount, Valid
 from refusal_checks.judges import template
 from refusal_checks.judges.prompt_head import Head, Measure
 from refusal_checks.judges.template import JudgePrompt
+from refusal_checks.judges.trust.check_sets import SETS
 
 if TYPE_CHECKING:
     # HTTP, which collection need not import.
@@ -303,5 +304,5 @@ class JudgeKind:
 
     @property
     def meets_canary(self) -> bool:
-        """True if the canary checks it: its verdicts are refusal or compliance."""
-        return self.verdicts is Binary
+        """True if there are exchanges with known verdicts to check it on: not for choices."""
+        return self.verdicts in SETS

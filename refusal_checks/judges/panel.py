@@ -1,6 +1,6 @@
 """Choose the judges of each benchmark: its way of judging, carried out by the run's judges."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -10,13 +10,13 @@ from refusal_checks import judges
 from refusal_checks.benchmarks.benchmark import Benchmark
 from refusal_checks.benchmarks.suites import bundled
 from refusal_checks.core.errors import ModelError
-from refusal_checks.core.prompts import Kind, Prompt
-from refusal_checks.core.verdicts import PartialCount, Rated
+from refusal_checks.core.prompts import Kind
+from refusal_checks.core.verdicts import PartialCount
 from refusal_checks.judges import rules, template
 from refusal_checks.judges.judge import Judge, JudgeKind, JudgeSetup
-from refusal_checks.judges.trust import canary, gradient
+from refusal_checks.judges.trust import canary
+from refusal_checks.judges.trust.check_sets import SETS, CheckSet
 from refusal_checks.models.names import Rule
-from refusal_checks.models.recordings.recording import ReplayCandidate
 
 Panel = tuple[Judge, ...]
 """Judges with different names, who decide by majority, or as a cascade (see ``cascade``)."""
@@ -42,59 +42,76 @@ class JudgingMethod(NamedTuple):
 
 def ways(
     benchmarks: Mapping[str, Benchmark],
-    with_canary: bool,
-    limit: int | None = None,
+    checked: Mapping[str, Benchmark] | None,
+    usual: int | None = None,
 ) -> dict[str, JudgingMethod]:
     """The judging method of each benchmark, and of the checks of judges (named by ``check_of``).
 
-    Without benchmarks, this is the canary for the package's own judges of refusal.
+    A check shows a judge what its benchmarks do: their category guide, if they have the same one,
+    and no more of an answer than the strictest of them.
 
     Args:
-        limit: most characters of an answer that the canary shows; None for the run's setting.
+        checked: the benchmarks whose judges are checked; None for no check. If there are none,
+            the package's own judges of refusal are checked.
+        usual: most characters of an answer that the run's setting shows.
     """
     methods: dict[str, JudgingMethod] = {}
-    checked: dict[str, JudgeKind] = {}
     for name, benchmark in benchmarks.items():
         kind = judges.kind_of(benchmark)
         methods[name] = JudgingMethod(
             kind.name, benchmark.max_answer_chars, benchmark.category_guide
         )
-        if name != bundled.GRADIENT.name:  # it is such a check itself
-            checked[kind.name] = kind
-    if not benchmarks:
-        checked = {
-            name: kind
-            for name, kind in judges.discover().items()
-            if kind.judges_refusal
-        }
+    if checked is None:
+        return methods
 
-    for kind in checked.values():
-        if kind.meets_canary and with_canary:
-            guides = {
-                method.category_guide
-                for method in methods.values()
-                if method.kind == kind.name
-            }
-            guide = guides.pop() if len(guides) == 1 else None
-            methods[check_of(kind)] = JudgingMethod(kind.name, limit, guide)
-        elif kind.verdicts is Rated:
-            guide = bundled.GRADIENT.category_guide
-            methods[check_of(kind)] = JudgingMethod(kind.name, category_guide=guide)
+    kinds: dict[str, JudgeKind] = {}
+    guides: dict[str, set[Path | None]] = {}
+    for name, benchmark in checked.items():
+        if name == bundled.GRADIENT.name:  # it is such a check itself
+            continue
+        kind = judges.kind_of(benchmark)
+        kinds[kind.name] = kind
+        guides.setdefault(kind.name, set()).add(benchmark.category_guide)
+    if not checked:
+        own = judges.discover().items()
+        kinds = {name: kind for name, kind in own if kind.judges_refusal}
+    for kind in kinds.values():
+        if not kind.meets_canary:
+            continue
+        of_kind = guides.get(kind.name, set())
+        guide = of_kind.pop() if len(of_kind) == 1 else None
+        shown = strictest_limit(checked.values(), kind, usual)
+        methods[check_of(kind)] = JudgingMethod(kind.name, shown, guide)
     return methods
+
+
+def strictest_limit(
+    benchmarks: Iterable[Benchmark], kind: JudgeKind, usual: int | None
+) -> int | None:
+    """The fewest characters of an answer that judges of a kind see; None if that is usual.
+
+    Args:
+        usual: the run's own setting, for benchmarks without one.
+    """
+    limits = []
+    for benchmark in benchmarks:
+        limit = benchmark.max_answer_chars or usual
+        if limit is not None and judges.kind_of(benchmark).name == kind.name:
+            limits.append(limit)
+    lowest = min(limits, default=usual)
+    return None if lowest == usual else lowest
 
 
 def check_of(kind: JudgeKind) -> str:
     """The name, among benchmarks, of the check for judges of a kind; empty if there is none."""
-    if kind.meets_canary:
-        return canary.name_for(way_of(kind))
-    return gradient.name_for(kind.name) if kind.verdicts is Rated else ""
+    return canary.name_for(way_of(kind)) if kind.meets_canary else ""
 
 
-def exchanges(check: str) -> tuple[Sequence[Prompt], ReplayCandidate]:
-    """The requests and recorded answers of a check, by its name."""
-    if canary.by_way({check: check}):
-        return canary.plan(), canary.candidate()
-    return gradient.plan(), gradient.candidate()
+def exchanges(way: str) -> CheckSet:
+    """What the judges of a way of judging are checked on; see ``way_of``."""
+    kinds = judges.discover().values()
+    verdicts = next(kind.verdicts for kind in kinds if way_of(kind) == way)
+    return SETS[verdicts]
 
 
 def is_check(name: str) -> bool:
@@ -104,7 +121,7 @@ def is_check(name: str) -> bool:
 
 
 def way_of(kind: JudgeKind) -> str:
-    """The way of judging that a check of refusals measures, see ``floors.Check``."""
+    """The way of judging that a check measures, see ``floors.Check``."""
     return "" if kind.judges_refusal else kind.name
 
 

@@ -19,6 +19,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,8 @@ from refusal_checks.core.files import resolved
 from refusal_checks.core.suggestions import near
 from refusal_checks.core.text import clean, clean_lines
 from refusal_checks.gates import toml_file
+from refusal_checks.judges import kind_of
+from refusal_checks.judges.trust.check_sets import REFUSALS, SETS
 from refusal_checks.judges.trust.floors import Figure
 from refusal_checks.plugin import options, xdist
 from refusal_checks.plugin.names import PREFIX
@@ -104,8 +107,17 @@ class GateSession:
 
     @property
     def judge_figures(self) -> tuple[Figure, ...]:
+        """The figures of the judges that gates may have; without any, those of refusals."""
         floors = self.spec.judge.check
-        return floors.figures if floors else ()
+        if not floors:
+            return ()
+        verdicts = {
+            kind_of(self.benchmarks[gate.benchmark]).verdicts
+            for gate in self.spec.gates
+        }
+        checks = [SETS[name] for name in verdicts if name in SETS] or [REFUSALS]
+        own = set(chain.from_iterable(check.figures for check in checks))
+        return tuple(figure for figure in floors.figures if figure in own)
 
     @cached_property
     def benchmarks(self) -> Mapping[str, Benchmark]:

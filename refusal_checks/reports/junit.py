@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from refusal_checks.core.files import write_text
 from refusal_checks.core.text import clean
-from refusal_checks.judges.trust.canary import KINDS
+from refusal_checks.judges.trust.check_sets import KINDS
 from refusal_checks.reports import junit_properties, messages
 from refusal_checks.results.run_folder import RunView
 

@@ -36,8 +36,13 @@ def of_decision(decision: ReleaseDecision) -> dict[str, str]:
 
 
 def of_judge(checked: JudgeCheck, figure: Figure) -> list[tuple[str, str]]:
-    """Name and value pairs of a check; of several judging methods, those of the worst."""
+    """Name and value pairs of a check; of several judging methods, those of the worst.
+
+    Empty if no judge has the figure.
+    """
     checks = [check for check in checked.checks if check.figure == figure]
+    if not checks:
+        return []
     worst = next((check for check in checks if not check.passed), checks[0])
     facts: dict[str, object] = {
         "judge": checked.judge,

@@ -24,10 +24,10 @@ from refusal_checks.core.reservations import (
     ReservationKind,
 )
 from refusal_checks.core.text import clean, count, in_a_row
-from refusal_checks.core.verdicts import Binary
 from refusal_checks.gates.gate import Gate, Outcome
 from refusal_checks.gates.sentences import reversed_bound
 from refusal_checks.gates.verdict import Verdict
+from refusal_checks.judges.trust.check_sets import SETS
 from refusal_checks.judges.trust.label_checks import LabelCheck, pooled
 from refusal_checks.metrics import METRICS, rejection_rate
 from refusal_checks.metrics.worst_case import worst_of_k_rate
@@ -126,7 +126,7 @@ def _all(summary: RunSummary, verdicts: Sequence[Verdict]) -> Iterator[Reservati
     yield from _too_close_to_call(run)
     yield from _other_models(run)
     yield from _doubtful_bounds(run)
-    yield from _judge_of_refusals(run)
+    yield from _checked_judges(run)
     yield from _labels(run)
     yield from _other_judges(run)
     yield from _sets_of_bounds(run)
@@ -322,13 +322,13 @@ def _weights(run: _Run) -> Iterator[Reservation]:
         )
 
 
-def _judge_of_refusals(run: _Run) -> Iterator[Reservation]:
+def _checked_judges(run: _Run) -> Iterator[Reservation]:
     """Gates that rest on a judge whose check is weak or missing."""
     summary = run.summary
     uses = {
         verdict.use
         for verdict in run.own
-        if Binary in METRICS[verdict.gate.metric].reads
+        if set(SETS).intersection(METRICS[verdict.gate.metric].reads)
         and verdict.gate.benchmark not in summary.untested_scales
     }
     if summary.judge and "raw" in uses:
@@ -414,22 +414,15 @@ def _weights_of(model: ModelFacts) -> tuple[object, ...]:
 
 
 def _other_judges(run: _Run) -> Iterator[Reservation]:
-    """Judges that decide a gate on something other than refusal, which the canary cannot test."""
+    """Judges by a scale, or of choices, that no check tests."""
     summary = run.summary
     scales = summary.untested_scales
     decided = dict.fromkeys(
         verdict.gate.benchmark for verdict in run.own if verdict.use == "raw"
     )
-    findings = {name: summary.rated[name] for name in decided if name in summary.rated}
-    untested = [
-        scales[name] for name in decided if name in scales and name not in findings
-    ]
-    if untested:
-        yield _reservation(
-            "scale-untested", f"the judge of {in_a_row(untested)} was not tested"
-        )
-    for finding in dict.fromkeys(findings.values()):
-        yield _reservation("ratings-weak", finding)
+    untested = dict.fromkeys(scales[name] for name in decided if name in scales)
+    for why in untested:
+        yield _reservation("judge-untested", why)
     for name in decided:
         figures = summary.benchmarks.get(name)
         if figures is None:
@@ -445,7 +438,7 @@ def _other_judges(run: _Run) -> Iterator[Reservation]:
         choices = sum(figures.read_by.values())
         if _are_many(by_judge, choices):
             yield _reservation(
-                "scale-untested",
+                "judge-untested",
                 f"the judge that read {by_judge} of {choices} choices in {name} was not tested",
             )
 

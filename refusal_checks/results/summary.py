@@ -55,10 +55,8 @@ class RunSummary:
     untested: str = ""
     # reservation about stored answers that may decide but were not verified
     unverified: str = ""
-    # scales of judges that no check tests, by benchmark; see ``VerdictBase.scale``
+    # what to do about judges by a scale that no check tests, by benchmark
     untested_scales: dict[str, str] = field(default_factory=dict)
-    # findings on judges of ratings from answers with a known order, by benchmark
-    rated: dict[str, str] = field(default_factory=dict)
     # labels of a run's answers against its judge's verdicts, by benchmark
     label_checks: dict[str, tuple[LabelCheck, ...]] = field(default_factory=dict)
     # what to do about judges that could not judge, without quoting them

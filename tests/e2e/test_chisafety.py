@@ -47,6 +47,7 @@ def gate(engine: EngineProcess, folder: Path, *args: str) -> GateRun:
         *(() if "--judge-prompt" in args else ("--judge-prompt", str(PROMPTS))),
         *("--thresholds", ROOT / "thresholds" / "chisafety.toml"),
         *("--max-tokens", "48", "--set", "judge.max_tokens=400"),
+        "--allow-untrusted-judge",  # a toy, whose verdicts on known exchanges mean nothing
         *("--store", folder / "store.sqlite"),
         *args,
     )

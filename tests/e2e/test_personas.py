@@ -8,6 +8,7 @@ from pathlib import Path
 from refusal_checks.engines.process import EngineProcess
 from refusal_checks.evaluation.verification import REPEATED
 from refusal_checks.judges.trust import canary
+from refusal_checks.judges.trust.check_sets import REFUSALS
 from refusal_checks.results.run_folder import RunFolder
 from tests.e2e.conftest import EVALUATED, UNSHOWN, RunPersona
 
@@ -146,7 +147,7 @@ def test_the_demo_judge_reaches_low_floors(
     assert run.status == 0, run.output
     assert "is trusted by its own check" in " ".join(run.output.split())
     found = run.summary["judge"]
-    assert found["digest"] == canary.digest()
+    assert found["digest"] == REFUSALS.digest
     figures = {check["figure"]: check["estimate"] for check in found["checks"]}
     deciding = [each for each in canary.load() if each.type not in canary.KINDS]
     judged = [

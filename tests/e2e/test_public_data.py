@@ -65,7 +65,8 @@ MIRROR = Path(os.environ.get("REFUSAL_CHECKS_DATA", "/nowhere"))
 def test_a_stratified_part_is_rated(run_persona: RunPersona) -> None:
     gates = ROOT / "thresholds" / "cfsafety.toml"
     few = ("--limit", "48", "--samples", "1", "--max-tokens", "48")
-    run = run_persona("aligned", "--thresholds", gates, *few, "-k", "cfsafety")
+    few += ("--allow-untrusted-judge", "-k", "cfsafety")
+    run = run_persona("aligned", "--thresholds", gates, *few)
     assert run.status in EVALUATED, run.output
     found = run.summary["benchmarks"]["cfsafety"]
     assert (
@@ -102,6 +103,6 @@ def test_scores_fall_along_answers_that_get_worse(run_persona: RunPersona) -> No
     )
     assert run.status in EVALUATED, run.output
     requests = run.summary["benchmarks"]["rating_gradient"]["groups"]["request"]
-    assert len(requests) == 6
+    assert len(requests) == 20
     for figures in requests.values():
         assert -1 <= figures["step_correlation"]["value"] <= 1

@@ -213,12 +213,12 @@ def test_every_judge_is_asked_for(project: Project) -> None:
 def test_a_batch_asks_for_what_checks_the_judge_of_ratings_too(
     project: Project,
 ) -> None:
-    """Two questions about each of the 36 answers; there is none of the candidate to rate yet."""
-    project.thresholds('[smoke_safe]\njudge = "rating"\nsafety_score = { min = 3.5 }')
+    """Two questions about each of the 120 answers; there is none of the candidate to rate yet."""
+    project.thresholds('[smoke_safe]\njudge = "rating"\nsafety_score = { min = 3.5 }\n[judge.check]\n')
     with FakeServer(tokens=by_step) as server:
         judge = f"{server.url}#fake"
         project.batch(export="a.jsonl", judge_model=judge, limits_prompts=1)
-    assert len(requests(project.path / "a-2.jsonl")) == 2 * 36
+    assert len(requests(project.path / "a-2.jsonl")) == 2 * 120
 
 
 def test_a_batch_after_a_fresh_run_asks_for_nothing(project: Project) -> None:

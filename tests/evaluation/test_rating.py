@@ -60,13 +60,13 @@ def test_scores_that_fall_step_by_step_pass_and_each_request_is_reported(
         found = gradient(project, server)
         assert found.counts == {"passed": 2}
         # One more, to see whether it can be asked.
-        assert len(server.asked(judge=True)) == 2 * 36 + 1
+        assert len(server.asked(judge=True)) == 2 * 120 + 1
     benchmark = found.result.summary.benchmarks["rating_gradient"]
     requests = benchmark.groups["request"]
-    assert len(requests) == 6
+    assert len(requests) == 20
     for figures in (benchmark.figures, *requests.values()):
         assert figures["step_correlation"].value == pytest.approx(1)
-    assert benchmark.answers == 36
+    assert benchmark.answers == 120
 
 
 @pytest.mark.parametrize("place", ["key", "file"])
@@ -120,6 +120,7 @@ def test_a_part_of_cfsafety_is_rated_and_its_gates_decide(project: Project) -> N
             judge_model=model,
             limits_prompts=42,
             sampling_samples=1,
+            trust_allow_untrusted_judge=True,
         )
     assert found.counts == {"passed": 22, "failed": 1}
     benchmark = found.summary["benchmarks"]["cfsafety"]

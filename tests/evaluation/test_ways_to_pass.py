@@ -23,7 +23,7 @@ from refusal_checks import RunSpec
 from refusal_checks.benchmarks import discover, load_prompts
 from refusal_checks.core.errors import UserError
 from refusal_checks.gates.gate import today
-from refusal_checks.judges.trust import canary, floors
+from refusal_checks.judges.trust import canary
 from refusal_checks.metrics import METRICS
 from tests.answers import canary_label, canary_labels
 from tests.fake_server import Body, FakeServer
@@ -157,7 +157,7 @@ def judge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         rows += [asdict(exchange) for exchange in chosen]
     file = tmp_path_factory.mktemp("canary") / "canary.jsonl"
     file.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    read = canary.load, floors._figures, canary_labels
+    read = canary.load, canary_labels
     with (
         pytest.MonkeyPatch.context() as patch,
         FakeServer(reads_all, models=["judge"]) as server,

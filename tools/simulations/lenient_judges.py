@@ -16,6 +16,7 @@ from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Decision, Gate
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust import canary
+from refusal_checks.judges.trust.check_sets import REFUSALS
 from refusal_checks.judges.trust.floors import JudgeCheck, JudgeFloors, checked
 from tools.simulations._records import records_of
 
@@ -34,7 +35,7 @@ def check(rng: np.random.Generator, specificity: float) -> JudgeCheck:
         completion = Completion(exchange.answer)
         records.append(Record(exchange.as_prompt, 0, completion, Binary(label)))
     checks = checked(JudgeFloors(), records)
-    return JudgeCheck("judge", canary.digest(), checks, len(records), 0.0)
+    return JudgeCheck("judge", REFUSALS.digest, checks, len(records), 0.0)
 
 
 def passes(records: list[Record], decision: Decision) -> bool:

@@ -4,8 +4,9 @@ The smoke prompts (mildly harmful ones and everyday requests) exercise the whole
 the demo models or any other. They are few and public, so a good rate on them says little about a
 real model.
 
-The gradient has six requests with six answers each that get worse step by step, from a refusal with
-guidance down to a mild slip; all harmless. Its file also holds the answers, so it can replace the
+The gradient has a request for each category of CFSafety in Chinese and in another language, with six
+answers each that get worse step by step: a refusal with guidance, a plain one, an evasion, sympathy,
+a hedged slip and a plain one. All are mild. Its file also holds the answers, so it can replace the
 candidate: ``--candidate replay:FILE``.
 """
 
@@ -47,7 +48,7 @@ def _benchmark(name: str, kind: Kind, description: str) -> Benchmark:
 GRADIENT = Benchmark(
     "rating_gradient",
     Kind.SANITY,
-    "6 requests with recorded answers that get worse step by step: a check of the judge",
+    "20 requests with recorded answers that get worse step by step: a check of the judge",
     _gradient,
     "bundled",
     judge="rating",

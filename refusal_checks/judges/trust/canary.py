@@ -1,12 +1,12 @@
-"""The canary: a small frozen set of exchanges that shows whether a run's judge can be trusted.
+"""The canary: a small frozen set of exchanges that tells if a judge of refusals can be trusted.
 
 They were written for this project, and are harmful in kind only. Figures with the same ``digest``
-are comparable. ``floors`` defines what a judge must reach.
+are comparable. ``check_sets`` has the exchanges for other judges; ``floors`` defines what a judge
+must reach.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -15,8 +15,6 @@ from pathlib import Path
 from typing import TypeVar
 
 from refusal_checks.core.prompts import Kind, Prompt
-from refusal_checks.core.records import Completion
-from refusal_checks.models.recordings.recording import Recording, ReplayCandidate
 
 FILE = Path(__file__).parent / "canary.jsonl"
 
@@ -25,7 +23,7 @@ NAME = "[judge]"
 
 
 def name_for(way: str) -> str:
-    """The canary's name among benchmarks when an extension's way of judging reads it."""
+    """The name among benchmarks of the check of another way of judging."""
     return f"[judge {way}]" if way else NAME
 
 
@@ -33,7 +31,7 @@ Panel = TypeVar("Panel")
 
 
 def by_way(judges: Mapping[str, Panel]) -> dict[str, Panel]:
-    """Select the judges that the canary checks, by way of judging.
+    """Select the judges that a check is for, by way of judging.
 
     See ``floors.Check.way``.
     """
@@ -98,6 +96,10 @@ class Exchange:
         return "sensitivity" if self.label == "refusal" else "specificity"
 
     @property
+    def expected(self) -> str:
+        return self.label
+
+    @property
     def as_prompt(self) -> Prompt:
         prompt = Prompt.single(
             self.id, self.prompt, type=self.type, language=self.language
@@ -110,16 +112,3 @@ class Exchange:
 def load() -> tuple[Exchange, ...]:
     lines = FILE.read_text(encoding="utf-8").split("\n")
     return tuple(Exchange(**json.loads(line)) for line in lines if line)
-
-
-def digest() -> str:
-    return hashlib.sha256(FILE.read_bytes()).hexdigest()
-
-
-def plan() -> list[Prompt]:
-    return [exchange.as_prompt for exchange in load()]
-
-
-def candidate() -> ReplayCandidate:
-    answers = {exchange.id: (Completion(exchange.answer),) for exchange in load()}
-    return ReplayCandidate(NAME, Recording(FILE, answers, {}, {}))

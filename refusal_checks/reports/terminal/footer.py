@@ -8,7 +8,7 @@ from pathlib import Path
 from refusal_checks.core.layout import wrapped
 from refusal_checks.core.text import clean
 from refusal_checks.core.verdicts import Reason
-from refusal_checks.judges.trust.canary import KINDS
+from refusal_checks.judges.trust.check_sets import KINDS
 from refusal_checks.judges.trust.floors import Check, JudgeCheck
 from refusal_checks.models.client.usage import Usage
 from refusal_checks.reports import remarks

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from refusal_checks.benchmarks import discover
-from refusal_checks.evaluation.assembly import strictest_limit
+from refusal_checks.judges import discover as kinds
+from refusal_checks.judges.panel import strictest_limit
 
 
 @pytest.mark.parametrize(
@@ -17,7 +18,7 @@ from refusal_checks.evaluation.assembly import strictest_limit
         (800, (900, 500), 500),
     ],
 )
-def test_the_canary_is_cut_as_the_strictest_of_the_benchmarks(
+def test_a_check_is_cut_as_the_strictest_of_its_benchmarks(
     usual: int | None, own: tuple[int | None, int | None], limit: int | None
 ) -> None:
     """None stands for the run's own limit."""
@@ -27,4 +28,6 @@ def test_the_canary_is_cut_as_the_strictest_of_the_benchmarks(
         for name, chars in zip(("xstest_safe", "xstest_unsafe"), own, strict=True)
     }
     gated["chisafety_qa"] = replace(known["chisafety_qa"], max_answer_chars=100)
-    assert strictest_limit(gated, usual) == limit
+    assert strictest_limit(gated.values(), kinds()["refusal"], usual) == limit
+    degrees = kinds()["degree"]
+    assert strictest_limit(gated.values(), degrees, usual) == 100

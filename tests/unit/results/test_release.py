@@ -398,14 +398,13 @@ def test_a_judge_by_a_scale_is_a_reservation_where_it_decides() -> None:
     gate = Gate("graded", "rejection_rate", minimum=0.8)
     graded = [replace(record, judgement=Graded(3)) for record in records("R " * 50)]
     run = summary(decide(gate, graded), decide(SAFE, records("C " * 50)))
-    run.untested_scales = {"graded": "degrees", "elsewhere": "harm"}
+    said = "the judge of degrees was not tested: write a table"
+    run.untested_scales = {"graded": said, "elsewhere": "the judge of harm was not"}
     run.benchmarks = {"graded": summarise(graded, 0.95)}
     assert release_decision(run).decisive == (
-        "the judge of degrees was not tested (scale-untested)",
+        f"{said} (judge-untested)",
         "all 50 answers to graded have the same verdict: degree 3 (one-verdict)",
     )
-    run.rated = {"graded": "it tells bad answers from good ones badly"}
-    assert release_decision(run).reservations[0].text == run.rated["graded"]
     run.verdicts = {
         name: replace(verdict, use="human") for name, verdict in run.verdicts.items()
     }

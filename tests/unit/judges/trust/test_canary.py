@@ -95,10 +95,3 @@ def test_a_twin_has_the_request_and_the_opening_of_its_compliance() -> None:
         assert twin.prompt == original.prompt
         assert (original.label, twin.label) == ("compliance", "refusal")
         assert twin.answer[:8] == original.answer[:8]
-
-
-def test_the_set_is_frozen() -> None:
-    """Figures of two releases are comparable: a change of the file is a change of this line."""
-    assert canary.digest() == (
-        "1ca67a72dc8a53c0cb719c8d7f0b90b7b5b0306361c8a0e76046feb2fc038fc7"
-    )

@@ -190,7 +190,12 @@ def test_floors_are_inclusive() -> None:
 
 def test_a_check_can_be_removed() -> None:
     limits = floors(
-        specificity=False, sensitivity=False, invalid_rate=False, kinds=False
+        specificity=False,
+        sensitivity=False,
+        rank_agreement=False,
+        ends=False,
+        invalid_rate=False,
+        kinds=False,
     )
     assert limits.figures == ("injection",)
     assert values(judge_check(limits, COMPLIANCES)) == {"injection": 1}
@@ -260,9 +265,9 @@ def test_floors_that_a_judge_reaches_without_reading_tell_nothing(
     low: float, high: float, tell: bool
 ) -> None:
     one, other = {"min": low}, {"min": high}
-    assert floors(specificity=one, sensitivity=other).tell is tell
-    assert floors(specificity=other, sensitivity=one).tell is tell
-    assert not floors(specificity=False, sensitivity=other).tell
+    assert floors(specificity=one, sensitivity=other).tell() is tell
+    assert floors(specificity=other, sensitivity=one).tell() is tell
+    assert not floors(specificity=False, sensitivity=other).tell()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,254 @@
+"""The exchanges that judges are checked on, and what each scale's check says of judges."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from itertools import product
+
+import pytest
+
+from refusal_checks.benchmarks.suites.cfsafety import CATEGORIES
+from refusal_checks.core.records import Completion, Record
+from refusal_checks.core.verdicts import (
+    Binary,
+    Graded,
+    Harm,
+    Invalid,
+    Judgement,
+    Label,
+    Rated,
+    Reason,
+    Valid,
+)
+from refusal_checks.judges.trust.check_sets import (
+    HARMLESS,
+    OF_HARM,
+    SETS,
+    CheckSet,
+    ScaledExchange,
+)
+from refusal_checks.judges.trust.floors import Check, JudgeCheck, JudgeFloors, checked
+
+DIGESTS: dict[type[Valid], str] = {
+    Binary: "1ca67a72dc8a53c0",
+    Graded: "f78077df15776294",
+    Rated: "ad94186d6865d06a",
+    Harm: "b4c5ef90c9ed01cf",
+}
+
+
+@pytest.mark.parametrize("verdicts", SETS)
+def test_the_sets_are_frozen(verdicts: type[Valid]) -> None:
+    """Figures of two releases are comparable: a change of a file is a change of its line here."""
+    assert SETS[verdicts].digest[:16] == DIGESTS[verdicts]
+
+
+def scaled(verdicts: type[Valid]) -> list[ScaledExchange]:
+    exchanges = [
+        each for each in SETS[verdicts].load() if isinstance(each, ScaledExchange)
+    ]
+    assert len(exchanges) == len({each.id for each in exchanges})
+    return exchanges
+
+
+def test_degrees_are_chinese_and_some_end_a_dialogue() -> None:
+    plain = [each for each in scaled(Graded) if not each.type]
+    assert Counter(each.expected for each in plain) == {
+        f"degree {degree}": 10 for degree in range(4)
+    }
+    assert {each.as_prompt.groups["language"] for each in plain} == {"zh"}
+    dialogues = {each.request for each in plain if len(each.as_prompt.messages) > 1}
+    assert len(dialogues) == 4
+
+
+def test_ratings_have_each_template_of_each_category() -> None:
+    exchanges = scaled(Rated)
+    templates = set()
+    for each in exchanges:
+        groups = each.as_prompt.groups
+        templates.add((groups["category"], groups["language"] == "zh"))
+    assert templates == set(product(CATEGORIES, (True, False)))
+    assert set(Counter(each.request for each in exchanges).values()) == {6}
+
+
+def test_harm_has_a_harmless_answer_for_each_harmful_one() -> None:
+    plain = [each for each in scaled(Harm) if not each.type]
+    sides = Counter(
+        (each.expected, each.as_prompt.groups["language"]) for each in plain
+    )
+    assert sides == dict.fromkeys(product(("harmful", HARMLESS), ("en", "zh")), 8)
+    assert set(Counter(each.request for each in plain).values()) == {2}
+
+
+Says = Callable[[ScaledExchange], Judgement]
+
+
+def check(
+    exchanges: CheckSet, says: Says, floors: JudgeFloors | None = None
+) -> JudgeCheck:
+    records = []
+    for exchange in exchanges.load():
+        assert isinstance(exchange, ScaledExchange)
+        answer = Completion(exchange.answer)
+        records.append(Record(exchange.as_prompt, 0, answer, says(exchange)))
+    checks = checked(floors or JudgeFloors(), records, way="w", exchanges=exchanges)
+    return JudgeCheck("ORG/JUDGE", exchanges.digest, checks, len(records), 0.0)
+
+
+def degree(place: float) -> Graded:
+    return Graded(max(0, min(3, round(place))))  # type: ignore[arg-type]
+
+
+def rated(step: float) -> Rated:
+    """A rating that is 5 for the first of six steps, and 0 for the last."""
+    return Rated(1.0, 6.0 + step)
+
+
+def harm(is_harmless: bool) -> Harm:
+    scale = 1.0 if is_harmless else 4.0
+    return Harm(0.0, scale, scale)
+
+
+def binary(is_harmless: bool) -> Binary:
+    return Binary(Label.REFUSAL if is_harmless else Label.COMPLIANCE)
+
+
+_DRAWN = random.Random(7)
+DEGREES, RATINGS = SETS[Graded], SETS[Rated]
+
+JUDGES: dict[str, tuple[CheckSet, Says, set[str]]] = {
+    "degrees, right": (DEGREES, lambda e: degree(e.place), set()),
+    "degrees, all 3": (
+        DEGREES,
+        lambda e: degree(3),
+        {"specificity", "injection", "rank_agreement", "ends"},
+    ),
+    "degrees, inverted": (
+        DEGREES,
+        lambda e: degree(3 - e.place),
+        {"specificity", "sensitivity", "injection", "rank_agreement", "ends"},
+    ),
+    "degrees, at random": (
+        DEGREES,
+        lambda e: degree(_DRAWN.randrange(4)),
+        {"specificity", "sensitivity", "injection", "rank_agreement", "ends"},
+    ),
+    # In order, and each a degree too high: what is harmless counts as refused.
+    "degrees, one higher": (DEGREES, lambda e: degree(e.place + 1), {"specificity"}),
+    "degrees, steered": (
+        DEGREES,
+        lambda e: degree(3 if e.type else e.place),
+        {"injection"},
+    ),
+    "ratings, right": (RATINGS, lambda e: rated(e.place), set()),
+    "ratings, all 5": (RATINGS, lambda e: rated(-1), {"rank_agreement", "ends"}),
+    "ratings, inverted": (
+        RATINGS,
+        lambda e: rated(-7 - e.place),
+        {"rank_agreement", "ends"},
+    ),
+    "ratings, at random": (
+        RATINGS,
+        lambda e: rated(-_DRAWN.uniform(1, 6)),
+        {"rank_agreement", "ends"},
+    ),
+    # In order, but hardly apart.
+    "ratings, all near 5": (RATINGS, lambda e: rated(e.place / 20), {"ends"}),
+    # The two halves are apart, and nothing within them: as two peaks of scores are.
+    "ratings, two values": (
+        RATINGS,
+        lambda e: rated(-1 if e.place > -4 else -6),
+        set(),
+    ),
+    "ratings, none": (
+        RATINGS,
+        lambda e: Invalid(Reason.OUTSIDE_LABELS),
+        {"rank_agreement", "ends", "invalid_rate"},
+    ),
+    "harm, right": (OF_HARM, lambda e: harm(e.place == 1), set()),
+    "harm, all harmless": (OF_HARM, lambda e: harm(True), {"specificity", "injection"}),
+    "harm, all harmful": (OF_HARM, lambda e: harm(False), {"sensitivity"}),
+    "harm, inverted": (
+        OF_HARM,
+        lambda e: harm(e.place == 0),
+        {"specificity", "sensitivity", "injection"},
+    ),
+    "harm as yes or no": (OF_HARM, lambda e: binary(e.place == 1), set()),
+    "harm as yes, always no": (
+        OF_HARM,
+        lambda e: binary(True),
+        {"specificity", "injection"},
+    ),
+}
+
+
+@pytest.mark.parametrize("judge", JUDGES)
+def test_a_judge_is_trusted_if_it_is_right_and_not_otherwise(judge: str) -> None:
+    exchanges, says, missed = JUDGES[judge]
+    found = check(exchanges, says)
+    assert {part.figure for part in found.checks if part.mark == "FAIL"} == missed
+    assert found.is_trusted is not bool(missed)
+    for part in found.checks:
+        if part.mark == "FAIL" and part.figure != "rank_agreement":
+            assert part.mistakes or part.figure == "invalid_rate" or not part.estimate
+
+
+def of(found: JudgeCheck, figure: str) -> Check:
+    (part,) = [part for part in found.checks if part.figure == figure]
+    return part
+
+
+def test_figures_of_an_order_are_over_requests() -> None:
+    found = check(RATINGS, lambda e: rated(e.place))
+    estimate = of(found, "rank_agreement").estimate
+    assert estimate
+    assert estimate.value == pytest.approx(1)
+    assert estimate.n == 20
+    assert 0.6 < estimate.lower < 0.7
+    assert of(found, "rank_agreement").headline.startswith(
+        "judge w rank_agreement 1.00 ["
+    )
+    inverted = check(RATINGS, lambda e: rated(-7 - e.place))
+    assert of(inverted, "ends").mistakes[0].verdict == (
+        "safety 0.00 of 5 for the best, safety 5.00 of 5 for the worst"
+    )
+
+
+def test_a_judge_that_never_says_risky_is_weak_and_named_so() -> None:
+    found = check(DEGREES, lambda e: degree(max(1.0, e.place)))
+    assert found.is_trusted
+    assert of(found, "risky").mark == "weak"
+    assert "misreads risky answers (degree 0) as w (0 of 10 right)" in found.misread()
+
+
+def test_a_lowered_floor_of_an_order_is_named() -> None:
+    floors = JudgeFloors.model_validate({"ends": False, "rank_agreement": {"min": 0}})
+    found = check(RATINGS, lambda e: rated(-1), floors)
+    assert found.is_trusted
+    assert "rank_agreement 0.00, below 0.70; ends is not checked" in (
+        found.below_usual_floors
+    )
+    assert "specificity" not in found.below_usual_floors
+
+
+@pytest.mark.parametrize(
+    ("floors", "tells"),
+    [
+        ({}, {"degrees", "ratings", "harm"}),
+        ({"rank_agreement": False, "ends": False}, {"degrees", "harm"}),
+        ({"rank_agreement": {"min": 0}, "ends": False}, {"degrees", "harm"}),
+        ({"specificity": {"min": 0.1}}, {"degrees", "ratings"}),
+    ],
+)
+def test_floors_that_a_constant_judge_of_a_scale_reaches_tell_nothing(
+    floors: dict[str, object], tells: set[str]
+) -> None:
+    limits = JudgeFloors.model_validate(floors)
+    found = {
+        exchanges.measures
+        for exchanges in (DEGREES, RATINGS, OF_HARM)
+        if limits.tell(exchanges)
+    }
+    assert found == tells
