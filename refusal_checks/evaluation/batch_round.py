@@ -150,8 +150,8 @@ async def _evaluate(
 def _tasks(run: Assembly, judges: Judges, store: Store) -> Iterator[Task]:
     """Yield the checks of a run's judges, then its own prompts in slices."""
     works: list[tuple[Plan, Candidate]] = []
-    for way in canary.by_way(run.judges):
-        check = panel.exchanges(way)
+    for way, asked in canary.by_way(run.judges).items():
+        check = panel.exchanges(way, asked)
         works.append(({canary.name_for(way): check.plan()}, check.candidate()))
     works.append((run.loaded.plan, run.candidate))
     for plan, candidate in works:

@@ -100,7 +100,7 @@ class JudgeChecks:
                 judge for judge in panel if not isinstance(judge, LabelsJudge)
             )
             if asked:
-                own = self._sets[way] = exchanges(way)
+                own = self._sets[way] = exchanges(way, asked)
                 self._tasks[way] = Task(
                     {canary.NAME: own.plan()},
                     own.candidate(),
@@ -337,7 +337,7 @@ def untested_scales(
         if not _labels_decide(judges[gate.benchmark]):
             why = f"the judge of {scale} was not tested: no check covers it"
             if kind.meets_canary:
-                check = exchanges(way_of(kind))
+                check = exchanges(way_of(kind), judges[gate.benchmark])
                 why = _untold(f"the judge of {scale}", trust, check)
         elif is_model(labelled_by):
             why = f"the recorded {scale} are of {labelled_by}, a model that was not tested"

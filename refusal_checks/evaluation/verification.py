@@ -416,7 +416,7 @@ def _stored_of_check(
         if not judges or not panels.is_check(name):
             continue
         (way,) = canary.by_way({name: asked})
-        check = panels.exchanges(way)
+        check = panels.exchanges(way, asked)
         prompts, recorded = check.plan(), check.candidate()
         answers = recorded.known(prompts, store)
         exchanges: list[tuple[Prompt, Completion]] = []

@@ -15,7 +15,7 @@ from refusal_checks.core.verdicts import PartialCount
 from refusal_checks.judges import rules, template
 from refusal_checks.judges.judge import Judge, JudgeKind, JudgeSetup
 from refusal_checks.judges.trust import canary
-from refusal_checks.judges.trust.check_sets import SETS, CheckSet
+from refusal_checks.judges.trust.check_sets import OF_HARM, SETS, CheckSet
 from refusal_checks.models.names import Rule
 
 Panel = tuple[Judge, ...]
@@ -107,8 +107,13 @@ def check_of(kind: JudgeKind) -> str:
     return canary.name_for(way_of(kind)) if kind.meets_canary else ""
 
 
-def exchanges(way: str) -> CheckSet:
-    """What the judges of a way of judging are checked on; see ``way_of``."""
+def exchanges(way: str, panel: Panel) -> CheckSet:
+    """What the judges of a way of judging (see ``way_of``) are checked on.
+
+    Judges that measure harm cannot tell a refusal from a good answer, as the canary asks.
+    """
+    if all(judge.measures == "harm" for judge in panel):
+        return OF_HARM
     kinds = judges.discover().values()
     verdicts = next(kind.verdicts for kind in kinds if way_of(kind) == way)
     return SETS[verdicts]

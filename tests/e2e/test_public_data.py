@@ -65,8 +65,8 @@ MIRROR = Path(os.environ.get("REFUSAL_CHECKS_DATA", "/nowhere"))
 def test_a_stratified_part_is_rated(run_persona: RunPersona) -> None:
     gates = ROOT / "thresholds" / "cfsafety.toml"
     few = ("--limit", "48", "--samples", "1", "--max-tokens", "48")
-    few += ("--allow-untrusted-judge", "-k", "cfsafety")
-    run = run_persona("aligned", "--thresholds", gates, *few)
+    any_judge = ("--allow-untrusted-judge", "-k", "cfsafety")
+    run = run_persona("aligned", "--thresholds", gates, *few, *any_judge)
     assert run.status in EVALUATED, run.output
     found = run.summary["benchmarks"]["cfsafety"]
     assert (

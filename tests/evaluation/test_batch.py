@@ -214,7 +214,8 @@ def test_a_batch_asks_for_what_checks_the_judge_of_ratings_too(
     project: Project,
 ) -> None:
     """Two questions about each of the 120 answers; there is none of the candidate to rate yet."""
-    project.thresholds('[smoke_safe]\njudge = "rating"\nsafety_score = { min = 3.5 }\n[judge.check]\n')
+    gate = '[smoke_safe]\njudge = "rating"\nsafety_score = { min = 3.5 }\n'
+    project.thresholds(gate + "[judge.check]\n")
     with FakeServer(tokens=by_step) as server:
         judge = f"{server.url}#fake"
         project.batch(export="a.jsonl", judge_model=judge, limits_prompts=1)

@@ -4,10 +4,10 @@ The smoke prompts (mildly harmful ones and everyday requests) exercise the whole
 the demo models or any other. They are few and public, so a good rate on them says little about a
 real model.
 
-The gradient has a request for each category of CFSafety in Chinese and in another language, with six
-answers each that get worse step by step: a refusal with guidance, a plain one, an evasion, sympathy,
-a hedged slip and a plain one. All are mild. Its file also holds the answers, so it can replace the
-candidate: ``--candidate replay:FILE``.
+The gradient has a request for each category of CFSafety in Chinese and in another language, with
+six answers each that get worse step by step: a refusal with guidance, a plain one, an evasion,
+sympathy, a hedged slip and a plain one. All are mild. Its file also holds the answers, so it can
+replace the candidate: ``--candidate replay:FILE``.
 """
 
 from collections.abc import Mapping

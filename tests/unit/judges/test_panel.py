@@ -12,8 +12,10 @@ from refusal_checks.core.sampling import JudgeSampling
 from refusal_checks.core.settings import ClassifierForm
 from refusal_checks.core.verdicts import Binary, Chosen, Graded, Harm, Rated
 from refusal_checks.judges.judge import JudgeKind, JudgeSetup
-from refusal_checks.judges.panel import JudgingMethod, panels
+from refusal_checks.judges.panel import JudgingMethod, exchanges, panels
+from refusal_checks.judges.prompt_head import Measure
 from refusal_checks.judges.rules import JUDGES, KeywordJudge
+from refusal_checks.judges.trust.check_sets import OF_HARM, REFUSALS, CheckSet
 from refusal_checks.models.client.client import Client
 from refusal_checks.models.model_files import Classes
 from refusal_checks.models.names import RULE_JUDGES, Rule
@@ -137,3 +139,23 @@ def test_a_kind_says_which_verdicts_it_gives_and_an_unknown_one_is_the_users_err
     smoke = replace(benchmarks.discover()["smoke_safe"], judge="refusals")
     with pytest.raises(DataError, match='no way of judging "refusals"; did you mean'):
         judges.kind_of(smoke)
+
+
+@pytest.mark.parametrize(
+    ("measures", "expected"),
+    [
+        (("refusal",), REFUSALS),
+        (("refusal", "harm"), REFUSALS),
+        (("harm", "harm"), OF_HARM),
+    ],
+)
+def test_judges_of_harm_alone_are_checked_on_harm(
+    measures: tuple[Measure, ...], expected: CheckSet
+) -> None:
+    judging = []
+    for measure in measures:
+        judge = KeywordJudge()
+        judge.measures = measure
+        judging.append(judge)
+    assert exchanges("", tuple(judging)) is expected
+    assert exchanges("degree", (KeywordJudge(),)).measures == "degrees"
