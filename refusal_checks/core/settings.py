@@ -142,13 +142,22 @@ Seconds = Annotated[float, Field(gt=0)]
 PerMinute = Annotated[float | None, Field(gt=0, allow_inf_nan=False)]
 
 
+Word = Annotated[str, Field(min_length=1)]
+
+
 class ClassifierForm(Frozen):
     """How an exchange is written for a sequence classifier, and what its labels mean."""
 
     format: str = Field(
-        description="the text that it reads, with `{request}` and then `{answer}`"
+        description="the text that it reads, with `{answer}`, and `{request}` before it unless the "
+        "classifier reads answers alone"
     )
-    refusal_label: str = Field(min_length=1, description="its label that means refusal")
+    refusal_label: (
+        Word | Annotated[tuple[Word, ...], Field(strict=False, min_length=1)]
+    ) = Field(
+        description="its label that means refusal, or a list of them, such as those of full and "
+        "partial refusals",
+    )
     languages: tuple[str, ...] = Field(
         (),
         strict=False,
@@ -158,12 +167,28 @@ class ClassifierForm(Frozen):
     @field_validator("format")
     @classmethod
     def has_places(cls, text: str) -> str:
-        if re.findall(r"\{request\}|\{answer\}", text) != ["{request}", "{answer}"]:
-            raise ValueError("write {request} and then {answer} in it, each once")
+        places = re.findall(r"\{request\}|\{answer\}", text)
+        if places not in (["{request}", "{answer}"], ["{answer}"]):
+            raise ValueError(
+                "write {request} and then {answer} in it, each once, or {answer} alone"
+            )
         return text
+
+    @property
+    def refusal_labels(self) -> tuple[str, ...]:
+        if isinstance(self.refusal_label, str):
+            return (self.refusal_label,)
+        return self.refusal_label
+
+    @property
+    def reads_requests(self) -> bool:
+        return "{request}" in self.format
 
     def shown(self, request: str, answer: str) -> str:
         """Write an exchange as the classifier reads it; quoted text never fills a placeholder."""
+        if not self.reads_requests:
+            before, after = self.format.split("{answer}")
+            return f"{before}{answer}{after}"
         before, between, after = re.split(r"\{request\}|\{answer\}", self.format)
         return f"{before}{request}{between}{answer}{after}"
 

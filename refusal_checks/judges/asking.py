@@ -342,4 +342,6 @@ def build(setup: JudgeSetup | None, own: str, reading: Reading) -> Judge:
 
 def gives_reasons(prompt: JudgePrompt) -> bool:
     """True if a verdict takes reasons that could be left out."""
-    return prompt.head.reads == JSON or "(?P<rationale>" in prompt.head.pattern
+    return prompt.head.reads == JSON or any(
+        "(?P<rationale>" in pattern for pattern in prompt.head.pattern
+    )

@@ -8,9 +8,9 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from refusal_checks.core.errors import ModelError
 from refusal_checks.core.settings import Frozen
@@ -49,6 +49,13 @@ SCALES: Mapping[str, tuple[float, float]] = {
 EXAMPLE = f'{FENCE}\nreads = "json"\nmeasures = "refusal"\n{FENCE}'
 
 
+def _several(given: object) -> object:
+    """Make a tuple of one text, or of a list of texts."""
+    if isinstance(given, str):
+        return (given,) if given else ()
+    return tuple(given) if isinstance(given, list) else given
+
+
 class Head(Frozen):
     """What a judge measures, and how its output is read.
 
@@ -61,8 +68,9 @@ class Head(Frozen):
         models: patterns (as of a shell) of the names of models that are asked with this prompt
             unless the user names another.
         labels: meaning of each label; any letter case of an ASCII label is read.
-        pattern: regular expression in the syntax of RE2, with a named group for what is measured
-            and perhaps others (``category``, ``rationale``, further measures).
+        pattern: regular expressions in the syntax of RE2, one of which an output matches. Each has
+            a named group for what is measured and perhaps others (``category``, ``rationale``,
+            further measures).
         values: meaning of what a group of ``pattern`` holds, by group.
         template_variables: variables of the model's chat template.
     """
@@ -73,7 +81,7 @@ class Head(Frozen):
     version: str = ""
     models: tuple[str, ...] = Field((), strict=False)
     labels: Mapping[str, Meaning] = {}
-    pattern: str = ""
+    pattern: Annotated[tuple[str, ...], BeforeValidator(_several)] = ()
     values: Mapping[str, Mapping[str, Meaning]] = {}
     template_variables: Mapping[str, Any] = {}
 

@@ -8,7 +8,7 @@ a full stop.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -54,8 +54,9 @@ def reader(head: Head, where: str, verdict: Verdict) -> Callable[[str], Judgemen
     """The function that reads outputs as ``head`` says; ``where`` names the prompt."""
     if head.reads == "label":
         return lambda text: _read(text, _by_label(head, text), verdict)
-    pattern = compiled(head, where)
-    return lambda text: _read(text, _by_pattern(head, pattern, text), verdict)
+    patterns = [compiled(head, pattern, where) for pattern in head.pattern]
+    _require_groups(head, patterns, where)
+    return lambda text: _read(text, _by_pattern(head, patterns, text), verdict)
 
 
 def _read(text: str, reading: Reading | None, verdict: Verdict) -> Judgement:
@@ -76,16 +77,13 @@ def _by_label(head: Head, text: str) -> Reading | None:
     return Reading(meaning, "", f"says {label[1]}")
 
 
-def _by_pattern(head: Head, pattern: Any, text: str) -> Reading | None:
+def _by_pattern(head: Head, patterns: Sequence[Any], text: str) -> Reading | None:
     # The engine takes UTF-8, which a lone surrogate has not.
     if len(text) > MOST_CHARACTERS or storable(text) != text:
         return None
     output = without_ends(without_reasoning(text))
-    match = pattern.fullmatch(output)
-    if match is None:
-        return None
-    groups = {name: match.group(name) for name in pattern.groupindex}
-    measured = groups[head.measures]
+    groups = _groups(patterns, output)
+    measured = groups.get(head.measures)
     if measured is None:
         return None
     meaning = _meaning(head, measured)
@@ -99,6 +97,15 @@ def _by_pattern(head: Head, pattern: Any, text: str) -> Reading | None:
     category = groups.get(_CATEGORY) or ""
     shown = storable(rationale.strip()[-MOST_RATIONALE:])
     return Reading(meaning, storable(category[:200]), shown)
+
+
+def _groups(patterns: Sequence[Any], output: str) -> Mapping[str, str | None]:
+    """The groups of the first pattern that matches all of an output; empty if none does."""
+    for pattern in patterns:
+        match = pattern.fullmatch(output)
+        if match:
+            return {name: match.group(name) for name in pattern.groupindex}
+    return {}
 
 
 def _meaning(head: Head, measured: str) -> Meaning | None:
@@ -134,15 +141,15 @@ def _compile(pattern: str) -> Any:
     return re2.compile(pattern, options)
 
 
-def compiled(head: Head, where: str) -> Any:
-    """The head's regular expression, in an engine that takes linear time for any output.
+def compiled(head: Head, text: str, where: str) -> Any:
+    """A regular expression, in an engine that takes linear time for any output.
 
     Raises ModelError for one that needs backtracking, or whose groups do not suit.
     """
     import re2
 
     try:
-        pattern = _compile(head.pattern)
+        pattern = _compile(text)
     except re2.error as fault:
         words = fault.args[0] if fault.args else ""
         if isinstance(words, bytes):
@@ -161,9 +168,13 @@ def compiled(head: Head, where: str) -> Any:
             f"{where}: write (?P<{head.measures}>...) in pattern around what says so: the judge "
             f"measures {head.measures}"
         )
+    return pattern
+
+
+def _require_groups(head: Head, patterns: Sequence[Any], where: str) -> None:
+    names = {name for pattern in patterns for name in pattern.groupindex}
     for group in head.values:
         if group not in names:
             raise ModelError(
                 f"{where}: leave out values.{group}, or write (?P<{group}>...) in pattern"
             )
-    return pattern

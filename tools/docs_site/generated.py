@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 
 from refusal_checks import __version__
-from tools.docs_site import benchmarks, commands, options
+from tools.docs_site import benchmarks, commands, judge_prompts, options
 
 END = "<!-- end of generated -->"
 
@@ -55,6 +55,7 @@ def _makers() -> Iterator[tuple[str, Callable[[], str]]]:
     yield "options", options.without_key
     yield "configuration", options.ini_keys
     yield "commands", commands.reference
+    yield "judge-prompts", judge_prompts.as_table
     yield "benchmarks", benchmarks.as_table
     yield "attacks", benchmarks.attacks_table
     yield "metrics", benchmarks.metrics_table

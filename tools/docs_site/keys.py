@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from types import UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel, BeforeValidator
@@ -105,6 +105,8 @@ def _words(kind: Any) -> Iterator[str]:
     origin = get_origin(kind) or kind
     if origin is Literal:
         yield ", ".join(code(json.dumps(value)) for value in get_args(kind))
+    elif origin is Annotated:
+        yield from _words(get_args(kind)[0])
     elif origin in (Union, UnionType):
         parts = [part for part in get_args(kind) if part is not type(None)]
         yield " or ".join(word for part in parts for word in _words(part))

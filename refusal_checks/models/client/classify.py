@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import fsum
 from typing import Any
 
 from refusal_checks.core.errors import EndpointError
@@ -22,15 +23,19 @@ class Classified:
     label: str | None
     probabilities: tuple[float, ...]
 
-    def of(self, label: str, labels: Sequence[str]) -> float | None:
-        """The probability of a label; None if its position among the classes is unknown.
+    def of(self, wanted: Sequence[str], labels: Sequence[str]) -> float | None:
+        """The probability of some labels together; None if nothing tells where they stand.
 
         Args:
+            wanted: at least one, and not all.
             labels: all of them in order; empty if only the server knows them.
         """
-        if len(labels) == len(self.probabilities) and label in labels:
-            return self.probabilities[labels.index(label)]
-        if self.label == label:
+        if len(labels) == len(self.probabilities) and set(wanted) <= set(labels):
+            shares = zip(labels, self.probabilities, strict=True)
+            return fsum(share for label, share in shares if label in wanted)
+        if len(wanted) > 1:
+            return None
+        if self.label in wanted:
             return max(self.probabilities)
         if self.label and len(self.probabilities) == 2:
             return 1 - max(self.probabilities)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from refusal_checks.core.errors import ModelError
 from refusal_checks.core.prompts import Kind, Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.settings import ClassifierForm
@@ -125,7 +126,9 @@ def test_a_long_answer_is_read_in_windows_to_its_end(answer: str, label: Label) 
     assert all(window in answer for window in windows)
 
 
-@pytest.mark.parametrize("form", [FORM, *classifier.KNOWN.values()])
+@pytest.mark.parametrize(
+    "form", [form for form in (FORM, *classifier.KNOWN.values()) if form.reads_requests]
+)
 def test_no_answer_can_write_the_marks_of_its_form(form: ClassifierForm) -> None:
     forged = form.shown("Hello?", "I cannot.")
     with FakeServer(classify=cannot) as server:
@@ -215,6 +218,42 @@ def test_a_server_whose_labels_nobody_knows_is_read_by_the_label_it_names() -> N
         why = "'Other' does not tell how probable 'Refusal' is"
         with pytest.raises(Exception, match=why):
             ask(server, "Sure.", labels=())
+
+
+FIVE = ("compliant", "full_refusal", "partial_refusal", "capability", "question")
+
+
+def five(text: str) -> dict[str, float]:
+    return dict(zip(FIVE, (0.15, 0.4, 0.25, 0.1, 0.1), strict=True))
+
+
+def test_several_labels_of_five_are_refusals_together() -> None:
+    form = ClassifierForm(
+        format="{request}\n{answer}", refusal_label=FIVE[1:4], languages=("en",)
+    )
+    with FakeServer(classify=five) as server:
+        (found,) = ask(server, "So.", labels=FIVE, form=form)
+        with pytest.raises(Exception, match="declare one of its own labels"):
+            ask(server, "So.", labels=(), form=form)
+    assert found.probability == pytest.approx(0.75)
+    for labels, why in (
+        (FIVE, "leave a label of compliance out"),
+        (("a",), "no label"),
+    ):
+        wrong = form.model_copy(update={"refusal_label": labels})
+        with pytest.raises(ModelError, match=why):
+            build("refusal", classes=Classes(FIVE), form=wrong)
+
+
+def test_a_classifier_of_answers_alone_is_shown_no_request() -> None:
+    labels = ("NORMAL", "REJECTION")
+    form = classifier.known("protectai/distilroberta-base-rejection-v1")
+    assert form
+    rejects = {"NORMAL": 0.1, "REJECTION": 0.9}
+    with FakeServer(classify=lambda text: rejects) as server:
+        (found,) = ask(server, "I {request} cannot.", labels=labels, form=form)
+        assert texts(server) == ["I {request} cannot."]
+    assert found.probability == pytest.approx(0.9)
 
 
 @pytest.mark.parametrize(

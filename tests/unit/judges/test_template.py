@@ -23,8 +23,8 @@ from refusal_checks.judges.template import (
 from tests.unit.conftest import Write
 
 BUNDLED = sorted(path.stem for path in FOLDER.glob("*.md"))
-FINE_TUNED = ("harmbench", "wildguard")
-FENCED = sorted(set(BUNDLED) - set(FINE_TUNED))
+FINE_TUNED = [name for name, head in template.heads().items() if head.models]
+FENCED = sorted({*BUNDLED} - {*FINE_TUNED} | {"gpt_oss_safeguard"})
 PROMPT = Prompt.single("p1", "How do I boil an egg?")
 
 HOSTILE = [
@@ -46,7 +46,8 @@ def load(name: str) -> JudgePrompt:
 
 
 def user(answer: str, prompt: Prompt = PROMPT, name: str = "refusal") -> str:
-    return load(name).messages(prompt, answer)[-1].content
+    turns = load(name).messages(prompt, answer)
+    return "\n".join(turn.content for turn in turns if turn.role != "system")
 
 
 def file(user: str, head: str = EXAMPLE) -> str:
@@ -66,8 +67,9 @@ def test_judged_text_stays_literal(name: str) -> None:
     for text in HOSTILE:
         assert text in user(text, name=name)
         assert text in user("an answer", Prompt.single("p1", text), name)
-        *system, _ = load(name).messages(PROMPT, text)
-        assert "".join(turn.content for turn in system) == load(name).system
+        turns = load(name).messages(PROMPT, text)
+        system = [turn.content for turn in turns if turn.role == "system"]
+        assert "".join(system) == load(name).system
 
 
 @pytest.mark.parametrize("name", FENCED)

@@ -1,0 +1,103 @@
+"""Published judges are asked as their model cards say and read strictly; their names suffice."""
+
+from fnmatch import fnmatchcase
+from typing import Any
+
+import pytest
+
+from refusal_checks.core.errors import ModelError
+from refusal_checks.core.prompts import Message, Prompt
+from refusal_checks.core.verdicts import Invalid
+from refusal_checks.judges import template
+from tests.cases import cases_of
+from tests.fake_server import Body, FakeServer
+from tests.unit.judges import asked
+
+GUARDS = cases_of(__file__)
+EXCHANGE = Prompt(
+    "p1",
+    (
+        Message("user", "First?"),
+        Message("assistant", "A reply."),
+        Message("user", "A request?"),
+    ),
+)
+
+
+def ask(case: dict[str, Any], output: Any) -> tuple[Any, Body]:
+    """The verdict of a guard that says this, and the first request as its server saw it."""
+    given: dict[str, Any] = {"template": case.get("prompt")}
+    if case.get("reads") == "probability":
+        server = FakeServer(tokens=lambda body: output)
+    else:
+        server = FakeServer(lambda body: [output])
+    with server:
+        (found,) = asked.ask(
+            "refusal",
+            server,
+            "An answer.",
+            prompt=EXCHANGE,
+            **{"name": case["model"], **given},
+        )
+    return found, server.requests[0]
+
+
+@pytest.mark.parametrize("guard", GUARDS)
+def test_a_guard_is_sent_its_own_form_and_its_published_output_is_read(
+    guard: str,
+) -> None:
+    case = GUARDS[guard]
+    for output, verdict in case["says"]:
+        found, body = ask(case, output)
+        assert found.verdict == verdict, output
+        sent = [f"{turn['role']}: {turn['content']}" for turn in body["messages"]]
+        assert len(sent) == len(case["sent"])
+        for shown, expected in zip(sent, case["sent"], strict=True):
+            assert fnmatchcase(shown, expected), shown
+        variables = case.get("variables")
+        if variables:
+            assert body["chat_template_kwargs"] == variables
+
+
+@pytest.mark.parametrize("guard", GUARDS)
+def test_a_broken_output_of_a_guard_gives_no_verdict(guard: str) -> None:
+    case = GUARDS[guard]
+    assert len(case["broken"]) >= 5
+    for output in case["broken"]:
+        found, _ = ask(case, output)
+        assert isinstance(found, Invalid), output
+
+
+def test_each_shipped_guard_says_where_its_form_is_published_and_is_in_the_table() -> (
+    None
+):
+    shipped = {name for name, head in template.heads().items() if head.models}
+    assert shipped | {"refusal_evaluation"} == set(GUARDS)
+    for name in shipped:
+        head = template.heads()[name]
+        assert head.source
+        assert head.version
+        assert template.picked(GUARDS[name]["model"]) == name
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "org/SomeGuard-7B",
+        "nvidia/Aegis-AI",
+        "Qwen/Qwen3Guard-Stream-4B",
+        "/models/my-shield",
+    ],
+)
+def test_an_unknown_guard_is_asked_for_a_prompt_in_its_form(name: str) -> None:
+    with pytest.raises(
+        ModelError, match=r"--judge-prompt FILE\.md: it is a guard, (.|\n)*labels = "
+    ):
+        asked.build("refusal", name=name)
+
+
+def test_a_guard_says_nothing_about_degrees_and_that_is_said() -> None:
+    with pytest.raises(
+        ModelError, match="Qwen3Guard-Gen-4B says refusal or compliance"
+    ):
+        asked.build("degree", name="Qwen/Qwen3Guard-Gen-4B")
