@@ -202,7 +202,9 @@ class Client:
     @property
     def naming(self) -> dict[str, str]:
         """What is odd about the model name in the server's answers, for manifests."""
-        own = self.model.rpartition("/")[2].casefold().removesuffix("-latest")
+        own = self.model.rpartition("/")[2].casefold()
+        # Aliases for a dated version.
+        own = own.removesuffix("-latest").removesuffix("-stable")
         for name in sorted(self.answered):
             rest = name.rpartition("/")[2].casefold().removeprefix(own)
             if not re.fullmatch(r"([-:](\d[\d.-]*|latest)|@[\w.-]+)?", rest):

@@ -36,6 +36,7 @@ def test_a_client_counts_what_the_server_reports_with_tries_and_failures() -> No
         ("gpt-4o", "gpt-4o-2024-08-06", {}),
         ("org/Model", "model", {}),
         ("mistral-moderation-latest", "mistral-moderation-2411", {}),
+        ("text-moderation-stable", "text-moderation-007", {}),
         ("gpt-4o", "gpt-4o-mini", {"answers_as": "gpt-4o-mini"}),
         ("new", "org/old", {"answers_as": "org/old"}),
         ("new", 7, {}),
