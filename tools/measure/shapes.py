@@ -98,7 +98,7 @@ def weights(model: str) -> str:
 
     The demo package need not be installed for it: to be imported is enough.
     """
-    if model.startswith("demo:"):
+    if model.startswith(("demo:", "bundled")):
         provided = _demo(model)
         if provided.weights and not provided.weights.is_ready():
             provided.weights.make(say)

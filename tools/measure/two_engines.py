@@ -1,0 +1,319 @@
+"""Measure how two engines start on one GPU: ``python -m tools.measure.two_engines --out FOLDER``.
+
+Candidate and judge start at once with nothing compiled, one after the other, and at once again; an
+engine leaves its GPU and comes back; the judge's encoder starts compiled. Memory that nvidia-smi
+shows stands beside the memory that was planned, with what vLLM's logs say of it. On a CPU,
+``--candidate tiny`` tries the same but for sleeping. Tables go to the terminal and to
+``two-engines.md``, the engines' logs into the same folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import tempfile
+import time
+from argparse import Namespace
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+from unittest import mock
+
+from refusal_checks.core.sampling import JudgeSampling, Sampling
+from refusal_checks.core.settings import Limits
+from refusal_checks.engines.engine import Assignment, EngineSpec
+from refusal_checks.engines.gpu_placing import Gpus
+from refusal_checks.engines.kinds import vllm
+from refusal_checks.engines.placement import PlacementRequest
+from refusal_checks.engines.pool import Engines, PoolSettings
+from refusal_checks.engines.process import EngineProcess
+from refusal_checks.models.names import Served
+from tools.measure.printing import circumstances, say, table
+from tools.measure.shapes import GIB, SHAPES, measured, weights
+
+Row = tuple[str, str]
+
+TOLD = (
+    r"Loading weights took .*",
+    r"Model loading took .*",
+    r"torch.compile .*took .*",
+    r"Initial free memory [\d.]+ GiB, reserved [\d.]+ GiB memory for KV Cache",
+    r"Available KV cache memory: .*",
+    r"GPU KV cache size: .*",
+    r"Actual usage is .* for CUDAGraph memory",
+    r"Graph capturing finished .*",
+    r"init engine .* took .*",
+    r"Sleep mode freed .*",
+)
+"""What vLLM's log tells of time and memory."""
+
+PROMPT = "The capital of France is"
+ASLEEP = 5.0
+"""Seconds in which a sleeping engine might answer."""
+
+
+def memory() -> float:
+    """GiB in use on the GPUs that nvidia-smi shows; 0 without it."""
+    command = [
+        "nvidia-smi",
+        "--query-gpu=memory.used",
+        "--format=csv,noheader,nounits",
+    ]
+    with suppress(OSError, subprocess.SubprocessError, ValueError):
+        done = subprocess.run(command, capture_output=True, check=True, text=True)
+        return sum(map(float, done.stdout.split())) / 1024
+    return 0.0
+
+
+def told(log: Path) -> Iterator[str]:
+    """What a log says of time and memory, each thing once."""
+    text = log.read_text(errors="replace")
+    for pattern in TOLD:
+        lines = re.findall(pattern, text)
+        if lines:
+            yield lines[-1].strip()[:160]
+
+
+class Models:
+    """Candidate and judge, and where their engines' logs go."""
+
+    def __init__(self, given: Namespace, folder: Path) -> None:
+        self.out: Path = given.out
+        candidate = measured(given.candidate, folder)
+        args: tuple[str, ...] = ()
+        if candidate.is_random:
+            args = ("--load-format", "dummy")
+            _declare_size(Path(candidate.path))
+        self.candidate = Served(given.candidate, candidate.path, args)
+        self.judge = Served(given.judge, weights(given.judge), ())
+
+    def started(self, part: str, *, at_once: bool) -> list[Row]:
+        """Start both, and stop them; a row for each thing that was seen."""
+        settings = PoolSettings(
+            self.candidate,
+            (self.judge,),
+            Limits(),
+            Sampling(),
+            JudgeSampling(),
+            PlacementRequest("together"),
+            start_timeout=300.0,
+        )
+        rows: list[Row] = [("GiB in use before", f"{memory():.2f}")]
+        with _one_by_one(not at_once):
+            engines = Engines(settings, self.out / part)
+            engines.place([self.candidate, self.judge])
+        rows.append(("placement", engines.placement.why))
+        begun = time.monotonic()
+
+        def seen(line: str) -> None:
+            if " is ready after " in line:
+                now = f"{time.monotonic() - begun:.1f} s, {memory():.2f} GiB in use"
+                rows.append((line, now))
+
+        try:
+            engines.start(seen)
+            rows.append(
+                ("both ready after, seconds", f"{time.monotonic() - begun:.1f}")
+            )
+            time.sleep(2)
+            rows.append(("GiB in use", f"{memory():.2f}"))
+        finally:
+            engines.close()
+        for number, role in enumerate(("candidate", "judge")):
+            log = self.out / part / f"engine-{number}.log"
+            rows += [(role, line) for line in told(log)]
+            log.rename(self.out / f"{part}-{role}.log")
+        (self.out / part).rmdir()
+        return rows
+
+    def process(self, part: str, model: Served, place: Assignment) -> EngineProcess:
+        process = EngineProcess(EngineSpec.of(model), self.out / f"{part}.log")
+        process.place = place
+        return process
+
+
+@contextmanager
+def _one_by_one(is_forced: bool) -> Iterator[None]:
+    """Leave the sizes of caches to the engines, which then have to load one after the other."""
+    if not is_forced:
+        yield
+        return
+    with (
+        mock.patch.object(Gpus, "_with_caches", lambda self, places, cut: places),
+        mock.patch.dict(os.environ, {"VLLM_LOGGING_LEVEL": "DEBUG"}),
+    ):
+        yield
+
+
+def cold(models: Models) -> list[Row]:
+    """At once, with nothing compiled if the cache's folder is new."""
+    return models.started("cold", at_once=True)
+
+
+def one_by_one(models: Models) -> list[Row]:
+    """One after the other, as vLLM measures the memory."""
+    return models.started("one-by-one", at_once=False)
+
+
+def at_once(models: Models) -> list[Row]:
+    """At once, each with a cache of a given size."""
+    return models.started("at-once", at_once=True)
+
+
+def sleeping(models: Models) -> list[Row]:
+    """An engine that leaves its GPU and comes back, three times."""
+    if vllm.runs_on_cpu():
+        return [("left out", "the engine cannot sleep here")]
+    rows: list[Row] = []
+    place = Assignment(memory=0.5, cache=8.0, can_sleep=True)
+    engine = models.process("sleeping", models.candidate, place)
+    engine.launch()
+    try:
+        begun = time.monotonic()
+        engine.wait_ready(300.0)
+        rows.append(("ready after, seconds", f"{time.monotonic() - begun:.1f}"))
+        before = _asked(engine, 60.0)
+        rows.append(("answer", before))
+        for _ in range(3):
+            rows += _one_nap(engine, before)
+    finally:
+        engine.stop()
+    return [*rows, *(("log", line) for line in told(engine.log))]
+
+
+def _one_nap(engine: EngineProcess, before: str) -> list[Row]:
+    rows = [("GiB in use awake", f"{memory():.2f}")]
+    begun = time.monotonic()
+    engine.sleep()
+    rows.append(("seconds to sleep", f"{time.monotonic() - begun:.2f}"))
+    rows.append(("GiB in use asleep", f"{memory():.2f}"))
+    rows.append(("asked while asleep", _asked(engine, ASLEEP)))
+    begun = time.monotonic()
+    engine.wake()
+    rows.append(("seconds to wake", f"{time.monotonic() - begun:.2f}"))
+    after = _asked(engine, 60.0)
+    rows.append(("answers as before", str(after == before)))
+    if after != before:
+        rows.append(("answer", after))
+    return rows
+
+
+def _asked(engine: EngineProcess, seconds: float) -> str:
+    """What an engine answers within so many seconds, sampling nothing; or why it does not."""
+    body = {
+        "model": engine.spec.model,
+        "prompt": PROMPT,
+        "max_tokens": 16,
+        "temperature": 0,
+        "logprobs": 0,
+    }
+    try:
+        reply = _post(engine, "/v1/completions", body, seconds)
+        choice = json.loads(reply)["choices"][0]
+    except (OSError, HTTPException, ValueError, LookupError) as fault:
+        return f"no answer: {type(fault).__name__}: {fault}"
+    shown = [f"{value:.4f}" for value in choice["logprobs"]["token_logprobs"][:4]]
+    return f"{choice['text']!r} ({', '.join(shown)})"
+
+
+def encoder(models: Models) -> list[Row]:
+    """The judge's engine alone: as it starts now, and compiled, the second time from files."""
+    rows = []
+    for name, is_eager in (("eager", True), ("compiled", False), ("again", False)):
+        place = Assignment(memory=0.1, cache=0.5, is_eager=is_eager)
+        engine = models.process(f"encoder-{name}", models.judge, place)
+        begun = time.monotonic()
+        engine.launch()
+        try:
+            engine.wait_ready(300.0)
+            rows.append((name, f"ready after {time.monotonic() - begun:.1f} s"))
+            texts = [
+                f"Request {n}</s></s>Answer {n} " + "word " * 60 for n in range(64)
+            ]
+            for turn in range(4):
+                begun = time.monotonic()
+                body = {"model": engine.spec.model, "input": texts}
+                _post(engine, "/classify", body, 60.0)
+                seconds = time.monotonic() - begun
+                rows.append((f"{name}, 64 texts, turn {turn + 1}", f"{seconds:.3f} s"))
+            rows.append((name, f"{memory():.2f} GiB in use"))
+        finally:
+            engine.stop()
+    return rows
+
+
+def _post(engine: EngineProcess, path: str, body: object, seconds: float) -> bytes:
+    with closing(HTTPConnection("127.0.0.1", engine.port, timeout=seconds)) as server:
+        headers = {
+            "Authorization": f"Bearer {engine.api_key}",
+            "Content-Type": "application/json",
+        }
+        server.request("POST", path, json.dumps(body), headers)
+        return server.getresponse().read()
+
+
+PARTS: dict[str, Callable[[Models], list[Row]]] = {
+    "cold": cold,
+    "one-by-one": one_by_one,
+    "at-once": at_once,
+    "sleeping": sleeping,
+    "encoder": encoder,
+}
+
+
+def _declare_size(folder: Path) -> None:
+    """Write the index of weights that are not there, so that their size is known."""
+    about = json.loads((folder / "config.json").read_text())
+    hidden, inner = about["hidden_size"], about["intermediate_size"]
+    heads = about["num_attention_heads"] + about["num_key_value_heads"]
+    layer = 2 * hidden * heads * about["head_dim"] + 3 * hidden * inner
+    count = about["num_hidden_layers"] * layer + 2 * hidden * about["vocab_size"]
+    index = {"metadata": {"total_size": 2 * count}, "weight_map": {}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    say(f"{folder.name}: {2 * count / GIB:.1f} GiB of random weights")
+
+
+def main() -> None:
+    """Run the parts, one after the other, and write what they saw."""
+    given = _parser().parse_args()
+    given.out.mkdir(parents=True, exist_ok=True)
+    report = given.out / "two-engines.md"
+    report.write_text(circumstances("tools.measure.two_engines") + "\n")
+    begun = time.monotonic()
+    with tempfile.TemporaryDirectory() as name:
+        models = Models(given, Path(name))
+        for part in given.parts:
+            took = time.monotonic() - begun
+            try:
+                if took > given.seconds:
+                    raise TimeoutError(f"left out after {took:.0f} s (--seconds)")
+                rows = PARTS[part](models)
+            except Exception as fault:  # whatever stops a part, the others are measured
+                rows = [("failed", " ".join(str(fault).split())[:600])]
+            text = table((part, "seen"), rows)
+            say(f"\n{text}")
+            with report.open("a") as file:
+                file.write(f"\n{text}\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.measure.two_engines",
+        description=__doc__,
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--out", type=Path, required=True, metavar="FOLDER", help="for tables and logs")
+    add("--candidate", default="8b", help=f"{', '.join(SHAPES)}, a folder, demo:NAME")
+    add("--judge", default="bundled", help="a folder, or a name of the demo package")
+    add("--parts", nargs="+", choices=PARTS, default=[*PARTS], metavar="PART")
+    add("--seconds", type=float, default=300.0, help="after which no part begins")
+    return parser
+
+
+if __name__ == "__main__":
+    main()
