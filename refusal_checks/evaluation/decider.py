@@ -55,6 +55,7 @@ class Decider:
         try:
             rules = self._rules_of(benchmark, records)
         except CalibrationError as fault:
+            self.summary.mislabelled += [gate.id for gate in benchmark.gates]
             return self.undecided(name, str(fault))
         was_stopped = len({record.prompt.id for record in records}) < benchmark.size
         estimator = self.early.estimate if self.early and was_stopped else None

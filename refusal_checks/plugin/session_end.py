@@ -14,7 +14,7 @@ from refusal_checks.plugin.outcomes import Outcomes
 from refusal_checks.reports import messages
 from refusal_checks.reports.formats import github
 from refusal_checks.reports.terminal import end, gate_table
-from refusal_checks.results.release import explains, weightiest
+from refusal_checks.results.release import WRONG_INPUT, explains, weightiest
 from refusal_checks.results.run_folder import RunView
 
 
@@ -28,19 +28,32 @@ class SessionEnd:
         self._session = session
         self._outcomes = outcomes
         self._written: list[str] = []
+        self._is_input_wrong = False
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+    @pytest.hookimpl(wrapper=True, trylast=True)
+    def pytest_sessionfinish(
+        self, session: pytest.Session
+    ) -> Generator[None, None, None]:
         """Set the exit code, then write the report files.
 
         Workers do neither: they would write and send all reports again.
         """
-        if xdist.is_worker(self._config):
-            return
+        if not xdist.is_worker(self._config):
+            self._finish(session)
+        yield
+        # syrupy combines exit codes by "or": of 4 and pytest's own 1 it makes 5.
+        if self._is_input_wrong and session.exitstatus == WRONG_INPUT | 1:
+            session.exitstatus = WRONG_INPUT
+
+    def _finish(self, session: pytest.Session) -> None:
         self._leave_open(int(session.exitstatus))
         # Tests that are skipped or left out fail nothing; what they would have decided is open.
         if not session.exitstatus:
             session.exitstatus = self._exit_code()
+        has_failed = session.exitstatus == pytest.ExitCode.TESTS_FAILED
+        if has_failed and self._exit_code() == WRONG_INPUT:
+            self._is_input_wrong = True
+            session.exitstatus = WRONG_INPUT
         if not session.exitstatus and self._lacks_gates():
             session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
         if self._session.runs:
@@ -94,7 +107,8 @@ class SessionEnd:
                 )
             if unexplained:
                 run.leave_open(unexplained)
-        if exit_code and self._exit_code() != pytest.ExitCode.TESTS_FAILED:
+        explained = (pytest.ExitCode.TESTS_FAILED, WRONG_INPUT)
+        if exit_code and self._exit_code() not in explained:
             for run in self._with_gates():
                 run.leave_open([_why_ended(exit_code)])
 

@@ -29,6 +29,9 @@ HEADLINES: dict[Answer, str] = {
 EXIT_CODES: dict[Answer, int] = {"no": 1, "open": 1, "unshown": 7}
 """Exit codes of gate runs by answer; 0 for the other answers. pytest itself uses 0 to 5."""
 
+WRONG_INPUT = 4
+"""Exit code if nothing but the user's labels leaves the answer open."""
+
 NAMED = 2
 """The most failed gates that one reason names."""
 
@@ -48,6 +51,7 @@ class ReleaseDecision:
         unneeded: ids of accepted reservations that this run does not have.
         waivers: how many gates are waived, until when and by whom; else empty.
         stored: how many answers come from the store, and from which dates; else empty.
+        is_input_wrong: True if the answer is open because of wrong labels alone.
     """
 
     answer: Answer
@@ -57,6 +61,7 @@ class ReleaseDecision:
     unneeded: tuple[str, ...] = ()
     waivers: str = ""
     stored: str = ""
+    is_input_wrong: bool = False
 
     @property
     def headline(self) -> str:
@@ -70,6 +75,8 @@ class ReleaseDecision:
 
     @property
     def exit_code(self) -> int:
+        if self.answer == "open" and self.is_input_wrong:
+            return WRONG_INPUT
         return EXIT_CODES.get(self.answer, 0)
 
     @property
@@ -122,7 +129,17 @@ def release_decision(summary: RunSummary) -> ReleaseDecision:
         unneeded=_unneeded(summary, found),
         waivers=_waivers_in_words(_waivers(summary.verdicts.values())),
         stored=summary.manifest.stored,
+        is_input_wrong=_is_input_wrong(summary),
     )
+
+
+def _is_input_wrong(summary: RunSummary) -> bool:
+    """True if wrong labels, and nothing else, leave gates undecided."""
+    if summary.failure or summary.unexplained or summary.unusable:
+        return False
+    if summary.judge and not summary.judge.is_trusted:
+        return False
+    return bool(summary.errors) and summary.errors.keys() <= set(summary.mislabelled)
 
 
 def _weightiest_first(found: Iterable[Reservation]) -> list[Reservation]:
@@ -160,7 +177,11 @@ def explains(summary: RunSummary, gate: str | None, phase: str) -> bool:
 def weightiest(decisions: Iterable[ReleaseDecision]) -> ReleaseDecision:
     """The worst of several runs' decisions, which stands for all of them."""
     order = list(HEADLINES)
-    return min(decisions, key=lambda decision: order.index(decision.answer))
+    return min(
+        decisions,
+        # Of two open answers, wrong input (4) does not hide a fault (1).
+        key=lambda decision: (order.index(decision.answer), decision.exit_code),
+    )
 
 
 def together(summaries: Iterable[RunSummary]) -> str:

@@ -33,6 +33,7 @@ class RunSummary:
     Attributes:
         verdicts: verdicts by gate id.
         errors: why gates have no verdict, by gate id.
+        mislabelled: the gates among them for which only the human labels are to blame.
         files: digests of the run's other files, by path in its folder.
     """
 
@@ -40,9 +41,10 @@ class RunSummary:
     benchmarks: dict[str, BenchmarkSummary] = field(default_factory=dict)
     verdicts: dict[str, Verdict] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)
+    mislabelled: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)  # on how the verdicts came about
     failure: str = ""  # why the evaluation ended early; empty if it did not
-    # True as long as the run goes on, and for good if it was killed
+    # True as long as the run goes on, and for good if it was killed or stopped
     unfinished: bool = False
     # failures in the session that no verdict explains, such as of other tests: with any of them,
     # the release decision stays open

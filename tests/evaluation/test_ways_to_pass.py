@@ -799,7 +799,7 @@ WAYS = (
     Way(labels_of_the_prompts, "unshown", 7, "labels-suspect"),
     Way(labels_of_a_model, "unshown", 7, "judge-untested"),
     Way(labels_of_nobody, "unshown", 7, "labels-unattributed"),
-    Way(opposite_labels, "open", 1, "are the labels swapped?"),
+    Way(opposite_labels, "open", 4, "are the labels swapped?"),
     Way(retries_until_it_refuses, "unshown", 7, "uneven-samples"),
     Way(weights_of_answers, "unshown", 7, "passes-by-weights"),
     Way(answers_cut_after_a_preface, "unshown", 7, "answers-cut"),
@@ -819,7 +819,7 @@ WAYS = (
     Way(judge_that_reads_no_request, "unshown", 7, "judge-weak"),
     # More ways.
     Way(labels_of_the_refusals_alone, "open", 1, "label the prompts that were skipped"),
-    Way(labels_that_nobody_drew, "open", 1, "are the labels swapped?"),
+    Way(labels_that_nobody_drew, "open", 4, "are the labels swapped?"),
     Way(content_before_the_end_of_reasoning, "unshown", 7, "reasoning-end"),
     Way(ended_by_a_stop_text, "unshown", 7, "answers-stopped"),
     Way(answers_without_a_verdict, "unshown", 7, "invalid-decide"),
