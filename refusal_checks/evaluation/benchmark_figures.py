@@ -25,7 +25,7 @@ from refusal_checks.results.benchmark_summary import (
     RecordedLabels,
     summarise,
 )
-from refusal_checks.results.reservations import LOOKED_AT
+from refusal_checks.results.reservations.answers import LOOKED_AT
 
 Scores = Mapping[str, Mapping[str, float]]
 """The prompts' scores, by metric and prompt id."""

@@ -36,7 +36,7 @@ from refusal_checks.results.events import (
 )
 from refusal_checks.results.journal import Journal
 from refusal_checks.results.manifest import EnginesUsed
-from refusal_checks.results.reservations import near_duplicates_in_words
+from refusal_checks.results.reservations.answers import near_duplicates_in_words
 from refusal_checks.results.run_folder import BEGUN, RunFolder
 
 _RARELY = (20_000, 20, 100)

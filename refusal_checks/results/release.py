@@ -11,7 +11,8 @@ from refusal_checks.core.text import clean, count
 from refusal_checks.gates.gate import Waiver
 from refusal_checks.gates.sentences import finding, worst_first
 from refusal_checks.gates.verdict import Verdict
-from refusal_checks.results.reservations import Reservation, reservations
+from refusal_checks.results.reservations import reservations
+from refusal_checks.results.reservations.reservation import Reservation
 from refusal_checks.results.summary import RunSummary
 
 Answer = Literal["yes", "doubt", "waived", "unshown", "open", "no"]

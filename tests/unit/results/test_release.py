@@ -19,7 +19,7 @@ from refusal_checks.metrics.statistics.intervals import wilson
 from refusal_checks.results.benchmark_summary import summarise
 from refusal_checks.results.manifest import Attempts, Data, Manifest
 from refusal_checks.results.release import explains, release_decision
-from refusal_checks.results.reservations import Reservation
+from refusal_checks.results.reservations.reservation import Reservation
 from refusal_checks.results.summary import RunSummary
 from tests.deciding import decide
 from tests.report_runs import JUDGE

@@ -1,0 +1,84 @@
+"""Other runs: the baseline's, earlier attempts, and gates that were left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from refusal_checks.core.text import count
+from refusal_checks.results.reservations.reservation import (
+    GatedRun,
+    Reservation,
+    reservation,
+)
+
+
+def baseline(run: GatedRun) -> Iterator[Reservation]:
+    """Changes that were not checked, or less strictly than in the baseline's run."""
+    skipped = [
+        verdict.gate for verdict in run.summary.verdicts.values() if verdict.skipped
+    ]
+    compared = [gate for gate in skipped if not gate.is_total]
+    if compared:
+        gates = count(len(compared), "gate")
+        yield reservation(
+            "no-baseline",
+            f"max_drop and max_rise of {gates} were not checked: no --baseline",
+        )
+    total = [gate for gate in skipped if gate.is_total]
+    if total:
+        gates = count(len(total), "gate")
+        yield reservation(
+            "no-baseline",
+            f"max_total_drop and max_total_rise of {gates} were not checked: no anchor",
+        )
+
+    looser: dict[str, str] = {}
+    differences: list[str] = []
+    for verdict in run.own:
+        comparison = verdict.comparison
+        if comparison is None:
+            continue
+        if comparison.looser:
+            looser[verdict.gate.id] = "; ".join(comparison.looser)
+        differences += comparison.differences
+    if looser:
+        gate, allowed = next(iter(looser.items()))
+        others = ""
+        if len(looser) > 1:
+            others = f" (and {count(len(looser) - 1, 'other gate')})"
+        yield reservation(
+            "looser-bounds",
+            f"{gate} allows more than the baseline's: {allowed}{others}",
+        )
+    if differences:
+        yield reservation(
+            "baseline-conditions",
+            f"the baseline was made under other conditions: {differences[0]}",
+        )
+
+
+def earlier_attempts(run: GatedRun) -> Iterator[Reservation]:
+    """Earlier failed attempts: enough attempts pass by chance."""
+    attempts = run.summary.manifest.attempts
+    if attempts is None or not attempts.failed:
+        return
+    if attempts.number > attempts.failed:
+        yield reservation(
+            "earlier-attempts",
+            f"attempt {attempts.number} of this candidate: {attempts.failed} before it failed",
+        )
+    else:  # it repeats one of them, with other bounds perhaps
+        runs = count(attempts.failed, "earlier run")
+        yield reservation(
+            "earlier-attempts", f"{runs} of this candidate failed these gates"
+        )
+
+
+def gates_left_out(run: GatedRun) -> Iterator[Reservation]:
+    selection = run.summary.manifest.gates
+    left_out = selection.known - selection.selected
+    if left_out:
+        gates = count(selection.known, "gate")
+        yield reservation(
+            "gates-left-out", f"{left_out} of {gates} in the run files were not run"
+        )

@@ -1,0 +1,97 @@
+"""Judges that nobody tested, and answers that they could not judge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from refusal_checks.core.text import clean, count
+from refusal_checks.judges.trust.check_sets import SETS
+from refusal_checks.metrics import METRICS
+from refusal_checks.results.manifest import Manifest, ModelFacts
+from refusal_checks.results.reservations.reservation import (
+    GatedRun,
+    Reservation,
+    are_many,
+    reservation,
+)
+
+
+def checked_judges(run: GatedRun) -> Iterator[Reservation]:
+    """Gates that rest on a judge whose check is weak or missing."""
+    summary = run.summary
+    uses = {
+        verdict.use
+        for verdict in run.own
+        if set(SETS).intersection(METRICS[verdict.gate.metric].reads)
+        and verdict.gate.benchmark not in summary.untested_scales
+    }
+    if summary.judge and "raw" in uses:
+        misread = summary.judge.misread()
+        if misread:
+            yield reservation("judge-weak", misread, 400)
+        below = summary.judge.below_usual_floors
+        if below and summary.judge.is_trusted:
+            yield reservation("judge-below-floors", below, 400)
+    if summary.untested and "raw" in uses:
+        yield reservation(
+            "judge-untested", f"{summary.untested}, or give --human-labels"
+        )
+    itself = _judges_that_are_the_candidate(summary.manifest)
+    if itself and "raw" in uses:
+        yield reservation(
+            "judge-is-candidate",
+            f"name another judge than {itself[0]}, which is the candidate itself",
+        )
+    if summary.unverified:
+        yield reservation("stored-unverified", summary.unverified)
+
+
+def _judges_that_are_the_candidate(manifest: Manifest) -> list[str]:
+    """The judges with the candidate's weights and adapter, however their template is filled."""
+    candidate = _weights_of(manifest.models.candidate)
+    return [
+        name
+        for name, judge in manifest.models.judges.items()
+        if judge.version and _weights_of(judge) == candidate
+    ]
+
+
+def _weights_of(model: ModelFacts) -> tuple[object, ...]:
+    return model.version, model.adapter
+
+
+def other_judges(run: GatedRun) -> Iterator[Reservation]:
+    """Judges by a scale, or of choices, that no check tests."""
+    summary = run.summary
+    scales = summary.untested_scales
+    decided = dict.fromkeys(
+        verdict.gate.benchmark for verdict in run.own if verdict.use == "raw"
+    )
+    untested = dict.fromkeys(scales[name] for name in decided if name in scales)
+    for why in untested:
+        yield reservation("judge-untested", why)
+    for name in decided:
+        figures = summary.benchmarks.get(name)
+        if figures is None:
+            continue
+        if name in scales and figures.one_value:
+            answers = count(figures.answers, "answer")
+            value = clean(figures.one_value, 60)
+            yield reservation(
+                "one-verdict",
+                f"all {answers} to {name} have the same verdict: {value}",
+            )
+        by_judge = figures.read_by.get("judge", 0)
+        choices = sum(figures.read_by.values())
+        if are_many(by_judge, choices):
+            yield reservation(
+                "judge-untested",
+                f"the judge that read {by_judge} of {choices} choices in {name} was not tested",
+            )
+
+
+def unjudged_answers(run: GatedRun) -> Iterator[Reservation]:
+    if any(verdict.invalid.decide for verdict in run.own):
+        yield reservation(
+            "invalid-decide", "answers that could not be judged decide a gate"
+        )
