@@ -3,6 +3,7 @@
 import csv
 import math
 import os
+import re
 import subprocess
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -28,6 +29,7 @@ class Devices:
         used: share of a device's memory that other processes hold, in [0, 1]; the largest of all
             devices.
         quota: CPU time, in cores, that a container may use at once; None without a limit.
+        are_slices: True if GPUs are divided (MIG): each id is a slice, and ``memory`` a slice's.
     """
 
     kind: Literal["gpu", "cpu", "unknown"]
@@ -36,6 +38,7 @@ class Devices:
     busy: tuple[str, ...] = ()
     used: float = 0.0
     quota: float | None = None
+    are_slices: bool = False
 
 
 NONE = Devices("unknown")
@@ -99,13 +102,22 @@ MOST_USED = 0.2
 """Share of a GPU's memory in use above which it counts as taken by others."""
 
 
+SLICE = 0.95
+"""Part of a slice's memory that its profile's name (``1g.10gb``) surely stands for."""
+
+
 class _Gpu(NamedTuple):
-    """One line of nvidia-smi; memory in GiB, 0 if unknown."""
+    """A GPU, or a slice of one, the ``parent``; memory in GiB, 0 if unknown."""
 
     number: str = ""
     uuid: str = ""
     memory: float = 0.0
     share_used: float = 0.0
+    parent: str = ""
+
+    @property
+    def is_slice(self) -> bool:
+        return bool(self.parent)
 
 
 def gpus() -> Devices:
@@ -126,7 +138,10 @@ def gpus() -> Devices:
         return NONE
     memory = min(gpu.memory for gpu in visible.values())
     used = max(gpu.share_used for gpu in visible.values())
-    return Devices("gpu", tuple(visible), memory or None, busy, used)
+    are_slices = any(gpu.is_slice for gpu in visible.values())
+    return Devices(
+        "gpu", tuple(visible), memory or None, busy, used, are_slices=are_slices
+    )
 
 
 def _named(gpus: Sequence[_Gpu], name: str) -> _Gpu:
@@ -134,27 +149,55 @@ def _named(gpus: Sequence[_Gpu], name: str) -> _Gpu:
     for gpu in gpus:
         if name == gpu.number or (not name.isdecimal() and gpu.uuid.startswith(name)):
             return gpu
-    return _Gpu()
+    # A divided GPU's own number stands for one of its slices.
+    of_gpu = [gpu for gpu in gpus if gpu.parent == name]
+    return min(of_gpu, key=lambda gpu: gpu.memory, default=_Gpu())
 
 
 def _query() -> list[_Gpu]:
-    """All GPUs that nvidia-smi lists; none if it cannot be run."""
-    fields = "index,uuid,memory.total,memory.used"
-    command = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
+    """All GPUs that nvidia-smi lists, with slices in place of divided ones."""
+    fields = "index,uuid,memory.total,memory.used,mig.mode.current"
+    lines = _nvidia_smi(f"--query-gpu={fields}", "--format=csv,noheader,nounits")
+    gpus: list[_Gpu] = []
+    for row in csv.reader(lines, skipinitialspace=True):
+        if len(row) != 5:
+            continue
+        number, uuid, total, in_use, division = row
+        if division == "Enabled":
+            gpus += _slices(number)
+            continue
+        memory, used = 0.0, 0.0
+        # Devices that share the machine's memory say "[N/A]".
+        with suppress(ValueError):
+            memory, used = float(total) / 1024, float(in_use) / 1024
+        share_used = used / memory if memory else 0.0
+        gpus.append(_Gpu(number, uuid, memory, share_used))
+    return gpus
+
+
+_SLICE = re.compile(r"\s+MIG \S*?(\d+)gb\S*\s+Device\s+\d+: \(UUID: (MIG-[^)]+)\)")
+"""A line of ``nvidia-smi -L`` below its GPU's: ``  MIG 1g.10gb     Device  0: (UUID: MIG-...)``."""
+
+
+def _slices(number: str) -> list[_Gpu]:
+    """The slices of a GPU; nothing tells how much of their memory is in use."""
+    slices = []
+    gpu = ""
+    for line in _nvidia_smi("-L"):
+        if line.startswith("GPU "):
+            gpu = line.removeprefix("GPU ").split(":")[0]
+        found = _SLICE.match(line)
+        if found and gpu == number:
+            memory = SLICE * float(found[1])
+            slices.append(_Gpu(found[2], found[2], memory, parent=number))
+    return slices
+
+
+def _nvidia_smi(*args: str) -> list[str]:
+    """The lines that it prints; none if it cannot be run."""
+    command = ["nvidia-smi", *args]
     try:
         done = subprocess.run(command, capture_output=True, timeout=60, check=True)
     except (OSError, subprocess.SubprocessError):
         return []
-    lines = done.stdout.decode(errors="replace").splitlines()
-    gpus = []
-    for row in csv.reader(lines, skipinitialspace=True):
-        if len(row) != 4:
-            continue
-        number, uuid, *sizes = row
-        memory, used = 0.0, 0.0
-        # Devices that share the machine's memory say "[N/A]".
-        with suppress(ValueError):
-            memory, used = (float(mebibytes) / 1024 for mebibytes in sizes)
-        share_used = used / memory if memory else 0.0
-        gpus.append(_Gpu(number, uuid, memory, share_used))
-    return gpus
+    return done.stdout.decode(errors="replace").splitlines()

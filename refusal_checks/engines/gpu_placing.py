@@ -46,6 +46,9 @@ ENCODER_WORKING = 1.5
 LEAST_CACHE = 1.0
 """GiB of a cache below which the engine is to measure what it can have: it may be a little more."""
 
+LEAST_WORKING = 1.0
+"""GiB that every engine takes on each GPU besides its weights, whatever it is told."""
+
 LEAST_SHARE = 0.01
 """Share of the memory that an engine is given at least."""
 
@@ -87,17 +90,56 @@ class Gpus:
         for need in needs:
             overhead = ENCODER_OVERHEAD if need.is_encoder else OVERHEAD
             size = weights_on_each(need, cut) + overhead
-            if size > (need.parallel.memory or 1) * self._memory:
-                return False
+            if need.parallel.memory:
+                share = need.parallel.memory * self._memory
+                if size > share:
+                    return False
+                size = share  # an engine takes all that it is given
             total += size
         return total <= self._usable * self._memory
 
     def _cut(self, needs: Sequence[EngineNeed], count: int) -> int:
-        """The fewest GPUs to split models over: a power of two, at most ``count``."""
+        """The fewest GPUs to split models over: a power of two, at most ``count``.
+
+        No model is split over slices: a process sees one.
+        """
         cut = 1
+        if self._devices.are_slices:
+            return cut
         while not self._fit(needs, cut) and 2 * cut <= count:
             cut *= 2
         return cut
+
+    def _require_room(
+        self, needs: Sequence[EngineNeed], cut: int, request: PlacementRequest
+    ) -> None:
+        """Raise UserError if it is certain that the models do not fit at the same time.
+
+        Nothing is certain for engines whose arguments change the size of weights.
+        """
+        is_certain = not any(need.parallel.is_unusual for need in needs)
+        if not (is_certain and self._devices.memory):
+            return
+        least = 0.0
+        for need in needs:
+            named = (need.parallel.memory or 0.0) * self._memory
+            least += max(named, weights_on_each(need, cut) + LEAST_WORKING)
+        if least <= (1 - self._devices.used) * self._memory:
+            return
+        names = " and ".join(need.shown for need in needs)
+        if len(needs) == 1:
+            raise UserError(
+                f"use a smaller model, or more or larger GPUs: {names} does not fit on {self.name}"
+            )
+        shares = [need.parallel.memory for need in needs if need.parallel.memory]
+        remedy = "use a smaller judge, or more or larger GPUs"
+        if shares:
+            remedy = f"give less than --gpu-memory-utilization {max(shares):g}"
+        elif request.at_once:
+            remedy = "leave out --stop-early, so that they take turns"
+        elif request.kind == "together":
+            remedy = "use --set engine.placement=turns"
+        raise UserError(f"{remedy}: {names} do not fit on {self.name} at the same time")
 
     def _least(self, need: EngineNeed, count: int) -> int:
         """The fewest GPUs that hold an engine, at most ``count``; or the user's own number."""
@@ -107,15 +149,26 @@ class Gpus:
             return 1
         return self._cut([need], count)
 
-    def together(self, needs: Sequence[EngineNeed]) -> Places:
-        """Put each model on all GPUs, split or in copies."""
+    def together(
+        self, needs: Sequence[EngineNeed], request: PlacementRequest
+    ) -> Places:
+        """Put each model on all GPUs, split or in copies.
+
+        Beside a model that the user spreads, one copy of a judge is enough.
+        """
         cut = self._cut(needs, len(self._ids))
+        self._require_room(needs, cut, request)
         shares = self._shares(needs, cut)
+        is_spread = any(need.parallel.is_given for need in needs)
         places = {}
         for need in needs:
             is_known = need.weights is not None and self._devices.memory
             own_cut = cut if is_known else 0
-            places[need] = self._place(need, self._ids, own_cut, shares.get(need))
+            ids = self._ids
+            is_single = is_spread and is_known and not need.answers
+            if self._devices.are_slices or (is_single and not need.parallel.is_given):
+                ids = ids[:cut]
+            places[need] = self._place(need, ids, own_cut, shares.get(need))
         return self._with_caches(places, cut)
 
     def _with_caches(self, places: Places, cut: int) -> Places:
@@ -150,7 +203,8 @@ class Gpus:
         """GiB that an engine takes on each GPU besides weights and cache."""
         if need.is_encoder:
             return ENCODER_WORKING
-        is_large = self._memory >= LARGE
+        # vLLM reads the memory of the whole GPU that a slice is cut from.
+        is_large = self._memory >= LARGE or self._devices.are_slices
         answers = need.parallel.sequences or (1024 if is_large else 256)
         logits = LOGITS * answers * (need.vocabulary or VOCABULARY) / 2**30
         return WORKING[is_large] + logits
@@ -190,9 +244,10 @@ class Gpus:
             start = 0
             for need, count in counts.items():
                 cut = count if need.weights is None else least[need]
+                self._require_room([need], cut or 1, request)
                 share = None
-                if self._usable < USABLE and not need.parallel.memory:
-                    share = self._usable
+                if self._devices.memory and not need.parallel.memory:
+                    share = self._usable  # what vLLM takes by itself differs by version
                 own = ids[start : start + count]
                 places[need] = self._place(need, own, cut, share)
                 start += count
@@ -221,7 +276,7 @@ class Gpus:
         able = []
         for need in group:
             is_known = need.weights is not None or request.devices_of(need)
-            if is_known and not need.parallel.is_given:
+            if is_known and not need.parallel.is_given and self._has_copies(need):
                 able.append(need)
         while True:
             left = len(ids) - sum(counts.values())
@@ -233,10 +288,20 @@ class Gpus:
             )
             counts[largest] += least[largest]
 
+    def _has_copies(self, need: EngineNeed) -> bool:
+        """False if one engine cannot run several copies of a model independently.
+
+        Those of a mixture of experts compute in step, with the experts divided among them; and a
+        process sees one slice of a GPU.
+        """
+        return not (need.is_mixture or self._devices.are_slices)
+
     def _place(
         self, need: EngineNeed, ids: tuple[str, ...], cut: int, share: float | None
     ) -> Assignment:
         """Put copies of a model on GPUs, each split over ``cut``; a single copy if that is 0."""
+        if cut and not need.parallel.is_given and not self._has_copies(need):
+            ids = ids[:cut]
         is_all = ids == self._ids and not self._devices.busy
         memory = None if share is None else round(share, 2)
         place = Assignment(

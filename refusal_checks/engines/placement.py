@@ -28,6 +28,7 @@ class EngineNeed:
         answers, judges: whether it serves the candidate, and whether it serves a judge.
         classifies: True if it reads each text once and writes nothing.
         vocabulary: tokens that the model knows; None if unknown.
+        is_mixture: True for a mixture of experts.
     """
 
     model: str
@@ -37,6 +38,7 @@ class EngineNeed:
     judges: bool = False
     classifies: bool = False
     vocabulary: int | None = None
+    is_mixture: bool = False
 
     @property
     def name(self) -> str:

@@ -45,7 +45,7 @@ def choose(
     for turn, group in enumerate(_turns(kind, needs)):
         placed = [need for need in group if need in here]
         if len(placed) > 1 and _shares(hardware, kind, placed):
-            places |= hardware.together(placed)
+            places |= hardware.together(placed, request)
         else:
             places |= hardware.apart(placed, request)
         for need in group:

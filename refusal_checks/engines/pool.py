@@ -267,7 +267,11 @@ class Engines(Servers):
         candidate = _specs([self._settings.candidate])
         judges = _specs(self._settings.judges)
         classifiers = _specs(filter(_classifies, self._models))
-        vocabularies = _vocabularies(self._models)
+        loaded = {
+            EngineSpec.of(model): model
+            for model in self._models
+            if isinstance(model, Served)
+        }
         needed: Needs = {}
         for spec, process in self._engines.items():
             if spec in specs:
@@ -279,7 +283,8 @@ class Engines(Servers):
                     answers=spec in candidate,
                     judges=spec in judges,
                     classifies=spec in classifiers,
-                    vocabulary=vocabularies.get(spec),
+                    vocabulary=model_files.vocabulary(loaded[spec]),
+                    is_mixture=model_files.is_mixture(loaded[spec]),
                 )
         return needed
 
@@ -462,14 +467,6 @@ def _specs(models: Iterable[Model]) -> dict[EngineSpec, None]:
     """The specs of the engines for these models, in order and without repeats."""
     served = (model for model in models if isinstance(model, Served))
     return dict.fromkeys(map(EngineSpec.of, served))
-
-
-def _vocabularies(models: Iterable[Model]) -> dict[EngineSpec, int | None]:
-    return {
-        EngineSpec.of(model): model_files.vocabulary(model)
-        for model in models
-        if isinstance(model, Served)
-    }
 
 
 def _classifies(model: Model) -> bool:

@@ -96,6 +96,18 @@ def vocabulary(model: Served) -> int | None:
     return None
 
 
+_EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
+
+
+def is_mixture(model: Served) -> bool:
+    """True if a model's configuration names several experts."""
+    about = configuration(model)
+    with suppress(*MALFORMED):
+        text = about.get("text_config", about)
+        return any(int(text.get(name) or 0) > 1 for name in _EXPERTS)
+    return False
+
+
 _REASONERS = ("gpt-oss", "gpt_oss", "deepseek-r1", "qwq", "magistral", "-thinking")
 """Parts of the names of models that always reason, in lower case; one is a type of model, too."""
 

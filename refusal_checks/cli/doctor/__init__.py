@@ -29,7 +29,7 @@ from refusal_checks.cli.doctor.checks import Diagnosis, Level, fail, ok, warn
 from refusal_checks.core import extensions
 from refusal_checks.core.errors import DataError, StoreError, UserError
 from refusal_checks.core.store import Store
-from refusal_checks.core.text import clean, json_text
+from refusal_checks.core.text import clean, count, json_text
 from refusal_checks.engines import kinds
 from refusal_checks.evaluation.model_config import choose_engine
 from refusal_checks.gates import thresholds, toml_file
@@ -132,8 +132,8 @@ def _runs(folder: Path) -> Diagnosis:
     if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
         remedy = "name a writable folder with --runs, in gate runs too"
         return fail("runs", f"{remedy}: {folder} is not writable")
-    count = len(run_folder.all_runs(folder))
-    return ok("runs", f"{folder}: {count} so far" if count else f"{folder}: none yet")
+    runs = len(run_folder.all_runs(folder))
+    return ok("runs", f"{folder}: {runs} so far" if runs else f"{folder}: none yet")
 
 
 def examine(plan: Plan) -> Iterator[Diagnosis]:
@@ -217,7 +217,8 @@ def _gates(spec: RunSpec, benchmarks: int) -> Diagnosis:
             valid.append(f"{name} is accepted {terms}")
         else:
             expired.append(f"{name} is no longer accepted: it was {terms}")
-    counts = f"{len(spec.gates)} gates on {benchmarks} benchmarks"
+    gates = count(len(spec.gates), "gate")
+    counts = f"{gates} on {count(benchmarks, 'benchmark')}"
     state = "; ".join([counts, *valid, *expired])
     if expired:
         return warn("thresholds", state, "renew or remove what has expired")

@@ -40,6 +40,8 @@ MACHINES = {
     "one busy": Devices("gpu", ("1",), 80.0, busy=("0",)),
     "two of three": Devices("gpu", ("0", "2"), 80.0, busy=("1",)),
     "15% taken": Devices("gpu", ("0",), 80.0, used=0.15),
+    "two slices": Devices("gpu", ("MIG-a", "MIG-b"), 9.5, are_slices=True),
+    "one slice": Devices("gpu", ("MIG-a",), 9.5, are_slices=True),
     "10% taken": Devices("gpu", ("0",), 80.0, used=0.1),
 }
 
@@ -60,8 +62,9 @@ def need(text: str) -> EngineNeed:
         f"org/{role}",
         vllm.ENGINE.parallel(args),
         None if size == "?" else float(size),
-        answers=role in ("candidate", "both"),
+        answers=role in ("candidate", "both", "both-mixture"),
         judges=role != "candidate",
+        is_mixture="mixture" in role,
         classifies=role == "classifier",
     )
 
@@ -107,25 +110,26 @@ def test_threads_are_of_the_cores_and_the_model_s_size(
     )
 
 
-JUDGES = "judge 40, other 30"
+JUDGES = "judge 25, other 15"
 TOGETHER = PlacementRequest("together")
 
 
 @pytest.mark.parametrize(
     ("devices", "models", "request_", "expected"),
     [
-        # 43.2 GiB to plan with, divided as 15 to 40.
-        ("1 gpu 48", PAIR, PlacementRequest(at_once=True), "together: memory=0.25 | memory=0.65"),
-        ("1 gpu 48", JUDGES, AUTO, "together: memory=0.51 | memory=0.39"),
-        ("1 gpu 48", JUDGES, PlacementRequest("turns"), "together: memory=0.51 | memory=0.39"),
+        # 43.2 GiB to plan with, of which each gets its weights and half of the 3.2 left.
+        ("1 gpu 48", "candidate 15, judge 25", PlacementRequest(at_once=True),
+         "together: memory=0.35 | memory=0.55"),
+        ("1 gpu 48", JUDGES, AUTO, "together: memory=0.55 | memory=0.35"),
+        ("1 gpu 48", JUDGES, PlacementRequest("turns"), "together: memory=0.55 | memory=0.35"),
         ("4 gpu 80", PAIR, TOGETHER, "together: memory=0.29 copies=4 | memory=0.61 copies=4"),
         # (50 + (72 - 53.25) / 2) / 80 and (3.25 + ...) / 80
         ("4 gpu 80", "candidate 100, judge 13 -tp 4", TOGETHER,
          "together: memory=0.74 shards=2 copies=2 cache=1.2 | memory=0.16 cache=1.5"),
         ("4 gpu 80", PAIR, PlacementRequest(candidate_devices=("3",)),
-         "split: devices=3 | devices=0,1,2 copies=3"),
+         "split: devices=3 memory=0.9 | devices=0,1,2 memory=0.9 copies=3"),
         ("4 gpu 80", "candidate ?, judge 40", PlacementRequest("split", ("0", "1"), ("2",)),
-         "split: devices=0,1 shards=2 | devices=2"),
+         "split: devices=0,1 memory=0.9 shards=2 | devices=2 memory=0.9"),
         ("unknown", PAIR, PlacementRequest("split", ("0",), ("1",)),
          "split: devices=0 | devices=1"),
     ],
@@ -157,6 +161,16 @@ def test_the_user_s_cores_are_the_judge_s_alone() -> None:
         ("two of three", "both 15 -tp 3", AUTO,
          "3 GPUs needed and 2 there .*others use GPU 1; name it in CUDA_VISIBLE_DEVICES"),
         ("1 gpu 80", "both 15, judge 40", PlacementRequest("turns"), "both turns need it"),
+        ("1 gpu 24", "candidate 15, judge 13", PlacementRequest(at_once=True),
+         "^leave out --stop-early, .*: org/candidate .15.0 GiB. and org/judge .13.0 GiB. do not "
+         "fit on GPU 0 of 24 GiB at the same time"),
+        ("1 gpu 24", "candidate 15, judge 13", TOGETHER, "^use --set engine.placement=turns: "),
+        ("1 gpu 24", "judge 15, other 13", AUTO, "^use a smaller judge, or more or larger GPUs: "),
+        ("1 gpu 80", "candidate 15 --gpu-memory-utilization 0.95, judge 13", TOGETHER,
+         "^give less than --gpu-memory-utilization 0.95: "),
+        ("2 gpu 24", "candidate 60, judge 13", AUTO,
+         "^use a smaller model, or more or larger GPUs: org/candidate .60.0 GiB. does not fit"),
+        ("two slices", "candidate 15", AUTO, "org/candidate .15.0 GiB. does not fit"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_placed_says_so(
@@ -186,7 +200,17 @@ def test_no_gpu_is_given_twice_and_no_memory_that_is_not_there(
         replace(need("judge ?"), weights=second, classifies=reads),
     ]
     request = PlacementRequest(at_once=at_once)
-    found = choose(machine(f"{count} gpu {memory}"), models, request)
+    refused = ""
+    try:
+        found = choose(machine(f"{count} gpu {memory}"), models, request)
+    except UserError as fault:
+        refused = str(fault)
+    if refused:
+        assert "not fit" in refused
+        largest = max(first or 0, second or 0)
+        weights = (first or 0) + (second or 0) if at_once else largest
+        assert weights > memory - 2
+        return
     one, other = found.places
     if found.kind == "split":
         assert not set(one.devices) & set(other.devices)
