@@ -14,6 +14,7 @@ from refusal_checks.core.settings import RequestPace
 from refusal_checks.engines import kinds
 from refusal_checks.engines.placement import PlacementRequest
 from refusal_checks.evaluation.config import JudgeConfig, NamedJudge
+from refusal_checks.judges import template
 from refusal_checks.judges.rules import require_meanings
 from refusal_checks.models import names as models
 from refusal_checks.models.names import CandidateModel, JudgeModel, Replay, Served
@@ -110,7 +111,7 @@ def read_judges(spec: RunSpec) -> JudgeConfig:
             for name, extra in zip(named, extras, strict=True)
         ]
     judges = [
-        NamedJudge(name, model, _prompt_for(model, prompt))
+        NamedJudge(name, laid_out(model, prompt), _prompt_for(model, prompt))
         for name, model, prompt in zip(_distinct(named), parsed, prompts, strict=True)
     ]
     _require_different(
@@ -141,6 +142,18 @@ def read_judges(spec: RunSpec) -> JudgeConfig:
         table.thresholds,
         table.partial,
     )
+
+
+def laid_out(model: JudgeModel, prompt: str) -> JudgeModel:
+    """Give a judge's engine the chat template of its training where its files have none."""
+    if not isinstance(model, Served) or model.engine != "vllm":
+        return model
+    if any(arg.replace("_", "-").startswith("--chat-template") for arg in model.args):
+        return model
+    head = template.heads().get(prompt or template.picked(model.path) or "")
+    if head is None or not head.chat_template:
+        return model
+    return replace(model, args=(*model.args, "--chat-template", head.chat_template))
 
 
 def _prompt_for(model: JudgeModel, given: str) -> str | None:

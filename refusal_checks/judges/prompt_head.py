@@ -73,6 +73,8 @@ class Head(Frozen):
             further measures).
         values: meaning of what a group of ``pattern`` holds, by group.
         template_variables: variables of the model's chat template.
+        chat_template: chat template in one line, for an engine that is started for a model whose
+            files have none.
     """
 
     reads: Literal["json", "label", "pattern", "probability"]
@@ -84,6 +86,7 @@ class Head(Frozen):
     pattern: Annotated[tuple[str, ...], BeforeValidator(_several)] = ()
     values: Mapping[str, Mapping[str, Meaning]] = {}
     template_variables: Mapping[str, Any] = {}
+    chat_template: str = ""
 
     @field_validator("labels")
     @classmethod
