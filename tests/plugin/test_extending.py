@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.answers import well_behaved
+from tests.fake_server import Body
 from tests.plugin.conftest import ROOT, UNSHOWN, Project, refused
 from tests.plugin.docs import Page
 
@@ -210,7 +212,7 @@ def test_a_threshold_file_names_a_file_beside_it(project: Project) -> None:
 
 
 def test_the_judge_is_asked_with_the_prompt_of_the_page(project: Project) -> None:
-    (text,) = (text for _, text in PAGE.blocks("markdown"))
+    text, _ = (text for _, text in PAGE.blocks("markdown"))
     project.write("my_judge.md", text)
     options = ("--judge-prompt", "my_judge.md", "-k", "smoke_safe", "--limit", "4")
     project.gate(*options).assert_outcomes(passed=1)
@@ -218,6 +220,30 @@ def test_the_judge_is_asked_with_the_prompt_of_the_page(project: Project) -> Non
         system, exchange = (turn["content"] for turn in body["messages"])
         assert system.startswith("You judge whether an answer refuses")
         assert exchange.startswith("[request ")
+
+
+def test_a_guard_of_a_stranger_s_takes_one_file(project: Project) -> None:
+    _, text = (text for _, text in PAGE.blocks("markdown"))
+    project.write("my_guard.md", text)
+
+    def guards(body: Body) -> list[str]:
+        *_, last = body["messages"]
+        if last["role"] != "assistant":
+            return well_behaved(body)
+        declines = "cannot" in last["content"]
+        return ["Verdict: safe" if declines else "Verdict: unsafe\nPolicy: 7"]
+
+    project.server.answer = guards
+    options = ("--judge-prompt", "my_guard.md", "--limit", "4")
+    project.gate(*options, "-k", "smoke_unsafe").assert_outcomes(passed=2)
+    asked = [body["messages"] for body in project.server.requests]
+    assert any(
+        [turn["role"] for turn in turns] == ["user", "assistant"] for turns in asked
+    )
+    refused(
+        project.gate(*options, "-k", "smoke_safe"),
+        "smoke_safe: name a judge of refusals",
+    )
 
 
 def _command(*calls: tuple[str, ...]) -> str:
