@@ -26,7 +26,7 @@ from refusal_checks.models.client.server_errors import PromptTooLongError
 if TYPE_CHECKING:
     from refusal_checks.models.client.client import RequestParams
 
-VERSION = 1
+VERSION = 2
 """Part of a judge's identity: raise it when the requests or the retry change."""
 
 RETRY_TEMPERATURE = 0.7
@@ -239,31 +239,40 @@ class StructuredJudge(ModelJudge):
         params = self._params
         if seed != params.seed:
             params = replace(params, seed=seed)
-        verdict = await self._attempt(messages, params)
+        verdict, is_lost = await self._attempt(messages, params)
         if not isinstance(verdict, Invalid) or verdict.reason not in UNREADABLE:
             return verdict
 
         # A greedy judge would repeat itself word for word.
         warmer = max(self._params.temperature, RETRY_TEMPERATURE)
         second = replace(self._params, seed=seed + 1, temperature=warmer)
-        return await self._attempt(messages, second)
+        if is_lost:
+            second = replace(second, schema=None)
+        verdict, _ = await self._attempt(messages, second)
+        return verdict
 
     async def _attempt(
         self, messages: Sequence[Message], params: RequestParams
-    ) -> Judgement:
+    ) -> tuple[Judgement, bool]:
+        """Ask once.
+
+        Returns:
+            The verdict, and True if a schema may have kept the judge from writing one: some servers
+            hold the reasoning of gpt-oss to it, and no answer follows.
+        """
         try:
             choice = await self._choice(messages, params)
         except EndpointError as fault:
             # Servers count tokens, users characters.
             length = sum(len(turn.content) for turn in messages)
-            return failed(
-                fault, f"; instructions, request and answer have {length} characters"
-            )
+            words = f"; instructions, request and answer have {length} characters"
+            return failed(fault, words), False
         if choice.finish_reason != "stop" or choice.reasoning == "unclosed":
             why = "unclosed reasoning, " if choice.reasoning == "unclosed" else ""
             detail = f"{why}finish reason {choice.finish_reason}: {storable(choice.text[-200:])}"
-            return Invalid(Reason.UNFINISHED_VERDICT, detail)
-        return self._parse(choice.text)
+            is_lost = choice.finish_reason == "stop"
+            return Invalid(Reason.UNFINISHED_VERDICT, detail), is_lost
+        return self._parse(choice.text), False
 
     async def _choice(
         self, messages: Sequence[Message], params: RequestParams

@@ -104,7 +104,9 @@ def _unique(pairs: list[tuple[str, Any]]) -> Any:
 
 
 _SPACE = " \t\r\n"
-_END = re.compile(r"(?:</s>|<\|(?:im_end|eot_id|endoftext|end)\|>|<end_of_turn>)\s*+$")
+_END = re.compile(
+    r"(?:</s>|<\|(?:im_end|eot_id|endoftext|end|return)\|>|<end_of_turn>)\s*+$"
+)
 _LABEL = re.compile(
     r"(?:\*\*)?[\"'`]?(refusal|compliance)[\"'`]?(?:\*\*)?\.?", re.ASCII | re.IGNORECASE
 )

@@ -130,7 +130,20 @@ def reasons(model: Model) -> bool:
     if _options(model).keys() & {"--reasoning-parser", "--reasoning_parser"}:
         return True
     model_type = str(configuration(model).get("model_type", ""))
-    return _is_reasoner(Path(model.path).name) or _is_reasoner(model_type)
+    if _is_reasoner(Path(model.path).name) or _is_reasoner(model_type):
+        return True
+    return _SWITCH in _chat_template(expanded(model.path))
+
+
+_SWITCH = "enable_thinking"
+"""A variable of the chat templates of models that think unless it is false (Qwen3, GLM 4.5)."""
+
+
+def _chat_template(folder: Path) -> str:
+    """The chat template in a model's folder; empty if it has none, or cannot be read."""
+    with suppress(OSError, ValueError):
+        return (folder / "chat_template.jinja").read_text(encoding="utf-8")
+    return str(_read_object(folder / "tokenizer_config.json").get("chat_template", ""))
 
 
 def _is_reasoner(name: str) -> bool:

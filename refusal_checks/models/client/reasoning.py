@@ -12,12 +12,15 @@ from refusal_checks.core.records import State
 _REASONING = (
     (r"<think>", "</think>"),
     (r"\[THINK\]", "[/THINK]"),
-    (r"<\|channel\|>analysis", "<|channel|>final<|message|>"),
+    (r"<\|channel\|>(?:analysis|commentary)", "<|channel|>final<|message|>"),
     (r"analysis(?=[A-Z])", "assistantfinal"),
 )
 """How texts begin that hold their reasoning (R1, Qwen; Mistral; gpt-oss, with its tokens and with
 these dropped), and what ends it."""
 
+
+_FINAL = re.compile(r"<\|channel\|>final(?: ?<\|constrain\|>\w{1,20})?<\|message\|>")
+"""What ends gpt-oss's reasoning; it says so where the answer must follow a schema."""
 
 _ANSWER = "[Answer]"
 """Divides reasoning from answer where both are judged."""
@@ -54,8 +57,10 @@ def split_reasoning(message: Mapping[str, Any], end: str = "") -> tuple[str, Sta
 def _usual_end(text: str) -> str:
     """The marker that ends the reasoning at a text's beginning; empty if there is no reasoning."""
     for beginning, end in _REASONING:
-        if re.match(rf"\s*{beginning}", text):
-            return end
+        if not re.match(rf"\s*{beginning}", text):
+            continue
+        constrained = _FINAL.search(text) if _FINAL.fullmatch(end) else None
+        return constrained.group() if constrained else end
     return ""
 
 

@@ -78,10 +78,10 @@ def test_what_the_bundled_judge_cannot_judge_is_the_other_s_and_that_is_said(
 
 PROMPTS = str(toy_model.PROMPTS)
 IDENTITIES = {
-    ("refusal", None): ("9820f04baf7f9d3484728baeb42c6e5b", "15d1eb36c895"),
-    ("refusal", PROMPTS): ("f59c61838594345aaf4b64d0505f9d06", "4cb02c7aba90"),
-    ("refusal", "harmbench"): ("826f38b40b1826161c2a535b6071d1fb", "3ab972abd0de"),
-    ("degree", None): ("027cd4bc3dd6f0e4cdd2ae7ad451ed3c", "dbf61aff55ff"),
+    ("refusal", None): ("52d301b19004d24b8cafdc74bdb01fbf", "15d1eb36c895"),
+    ("refusal", PROMPTS): ("fead36351efbb4ea26bf2c96090c4626", "4cb02c7aba90"),
+    ("refusal", "harmbench"): ("d817d4801849e260c9047da1f800cffb", "3ab972abd0de"),
+    ("degree", None): ("4f3bb06d3d21397c05a4baa8ed2ba2ce", "dbf61aff55ff"),
     ("rating", None): ("2d276fc61d6998331bd376ae945dd072", "c2f2f18d5ae3"),
     ("rating", PROMPTS): ("c8c9fdb764c9e38bf541dee1af2a8c48", "a5030729edaa"),
 }

@@ -223,6 +223,20 @@ def test_whether_a_model_reasons_is_known_by_how_it_is_asked_and_by_its_name(
     assert reasons(model) is does
 
 
+@pytest.mark.parametrize("file", ["chat_template.jinja", "tokenizer_config.json"])
+def test_a_model_whose_template_can_turn_its_thoughts_off_reasons_until_told_not_to(
+    tmp_path: Path, file: str
+) -> None:
+    assert not reasons(Served("j", str(tmp_path)))
+    text = "{% if enable_thinking is false %}<think></think>{% endif %}"
+    if file.endswith(".json"):
+        text = json.dumps({"chat_template": text})
+    (tmp_path / file).write_text(text)
+    assert reasons(Served("j", str(tmp_path)))
+    off = {"enable_thinking": False}
+    assert not reasons(Served("j", str(tmp_path), template_kwargs=off))
+
+
 CLASSIFIER = ["XForSequenceClassification"]
 
 

@@ -91,5 +91,5 @@ def test_the_probability_of_a_label_is_told_only_where_it_is_known(
     item = {"index": 0, "label": named, "probs": probabilities}
     (found,) = classify(lambda texts: {"data": [item]}, "text")
     assert isinstance(found, Classified)
-    share = found.of("No", known)
+    share = found.of(("No",), known)
     assert share == (expected if expected is None else pytest.approx(expected))
