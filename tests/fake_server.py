@@ -367,9 +367,12 @@ class FakeServer(InThread):
         if "#score" in self.failing:
             return await self._fault(request, self.failing["#score"])
         known = {number: key for key, number in self._words.items()}
-        each = [(number, *known[number]) for number in body["prompt"]]
-        shown = [{str(n): self._scored(word, value)} for n, word, value in each]
-        return web.json_response({"choices": [{"prompt_logprobs": [None, *shown[1:]]}]})
+        choices = []
+        for index, prompt in enumerate(body["prompt"]):
+            shown = [{str(n): self._scored(*known[n])} for n in prompt]
+            choices.append({"index": index, "prompt_logprobs": [None, *shown[1:]]})
+        # In any order, as their indices tell.
+        return web.json_response({"choices": choices[::-1]})
 
     async def _fault(self, request: web.Request, fault: Fault) -> web.StreamResponse:
         """Fail as a fault says."""

@@ -84,10 +84,11 @@ class Handler(BaseHTTPRequestHandler):
             return self._reply(404, {"error": "no such path"})
         time.sleep(DELAY)
         if "messages" not in body:
-            scores = [{str(number): token(chr(number))} for number in body["prompt"]]
-            return self._reply(
-                200, {"choices": [{"prompt_logprobs": [None, *scores[1:]]}]}
-            )
+            choices = []
+            for index, prompt in enumerate(body["prompt"]):
+                scores = [{str(number): token(chr(number))} for number in prompt]
+                choices.append({"index": index, "prompt_logprobs": [None, *scores[1:]]})
+            return self._reply(200, {"choices": choices})
         given = answers(body)
         reason = "abort" if broken.is_set() else "stop"
         texts = [text[:9] if reason == "abort" else text for _, text in given]

@@ -223,9 +223,11 @@ async def _scoring(machine: Machine, engines: Standing) -> Figures:
     async with _client(engines) as client:
         answers = await _answers(client, given.prompts, params)
         total = sum(answer.tokens for several in answers for answer in several)
+        kept = dict(client._prompts)
         scored: dict[str, list[list[float | None]]] = {}
         for _ in range(given.turns):
             for name, way in WAYS.items():
+                client._prompts |= kept
                 begun = time.monotonic()
                 try:
                     scored[name] = await asyncio.gather(
@@ -277,23 +279,6 @@ async def _one_by_one(
     return await asyncio.gather(*(score(unpacked(a.token_ids)) for a in answers))
 
 
-async def _in_one_request(
-    client: Client, messages: Sequence[Message], answers: Sequence[Completion]
-) -> list[float | None]:
-    prompt = await _prompt_ids(client, messages)
-    each = [unpacked(answer.token_ids) for answer in answers]
-    fields = {
-        "prompt": [prompt + ids for ids in each],
-        "prompt_logprobs": 0,
-        "max_tokens": 1,
-    }
-
-    def read(reply: Any) -> list[float | None]:
-        return [_mean(reply["choices"][index], ids) for index, ids in enumerate(each)]
-
-    return await client.post(COMPLETIONS, fields, read)
-
-
 async def _as_tokens(
     client: Client, messages: Sequence[Message], answers: Sequence[Completion]
 ) -> list[float | None]:
@@ -326,7 +311,6 @@ GENERATE = "/../inference/v1/generate"
 WAYS: Mapping[str, Callable[..., Any]] = {
     "as the gate does": _as_gate,
     "one request for each answer": _one_by_one,
-    "one request for each prompt": _in_one_request,
     "as tokens": _as_tokens,
 }
 """Ways to score a prompt's answers."""
@@ -365,7 +349,7 @@ def main() -> None:
                 variants = {}
                 if name == given.models[0] and not vllm.runs_on_cpu():
                     variants = {"no FlashInfer": WITHOUT_FLASHINFER}
-                model = measured(name, folder)
+                model = measured(name, folder, given.tokenizer)
                 logs = given.out / "logs" / name.replace(":", "-")
                 engines = Standing(model, logs, variants)
                 machine.engines[name] = stack.enter_context(engines)
@@ -430,6 +414,12 @@ def _parser() -> argparse.ArgumentParser:
         default=["demo:base", "8b"],
         metavar="MODEL",
         help="demo:NAME, a folder, ORG/MODEL, or a shape with random weights: 8b, tiny",
+    )
+    add(
+        "--tokenizer",
+        default="demo:base",
+        metavar="MODEL",
+        help="for shapes: whose tokenizer and chat template they get",
     )
     add("--parts", nargs="+", choices=every, default=every, metavar="PART")
     add("--prompts", type=int, default=64)

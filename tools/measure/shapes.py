@@ -74,18 +74,19 @@ class Measured:
         return arguments
 
 
-def measured(name: str, folder: Path) -> Measured:
+def measured(name: str, folder: Path, tokenizer: str) -> Measured:
     """Prepare a model to be measured.
 
     Args:
         name: a key of ``SHAPES``, or whatever ``--candidate`` takes.
         folder: where to put the configuration of a shape.
+        tokenizer: a model whose tokenizer and chat template a shape gets.
     """
     if name not in SHAPES:
         return Measured(name, weights(name), False, 3 * GIB, 512)
-    tokenizer = Path(weights("demo:base"))
     made = folder / name
-    shutil.copytree(tokenizer, made, ignore=shutil.ignore_patterns("*.safetensors*"))
+    source = weights(tokenizer)
+    shutil.copytree(source, made, ignore=shutil.ignore_patterns("*.safetensors*"))
     config = json.loads((made / "config.json").read_text())
     config |= {**SHAPES[name], "tie_word_embeddings": False}
     config.pop("rope_parameters", None)

@@ -120,15 +120,28 @@ def unpacked(text: str) -> list[int]:
     return array("I", zlib.decompress(base64.b64decode(text))).tolist()
 
 
-def read_scores(response: Any, ids: Sequence[int]) -> list[dict[str, Any]]:
-    """The log-probability and text of each of a prompt's last tokens, which must have these ids."""
-    listed = response["choices"][0]["prompt_logprobs"][-len(ids) :]
-    scores = []
-    for shown, number in zip(listed, ids, strict=True):
-        token = shown[str(number)]
-        text = token.get("decoded_token") or ""
-        scores.append({"logprob": token["logprob"], "token": text})
-    return scores
+def read_prompt_ids(response: Any) -> list[int]:
+    return [int(number) for number in response["prompt_token_ids"]]
+
+
+def read_scores(
+    response: Any, written: Sequence[Sequence[int]]
+) -> list[list[dict[str, Any]]]:
+    """The log-probability and text of each prompt's last tokens, which must have these ids."""
+    choices = sorted(
+        response["choices"], key=lambda choice: int(choice.get("index") or 0)
+    )
+    every = []
+    for choice, ids in zip(choices, written, strict=True):
+        listed = choice["prompt_logprobs"]
+        listed = listed[len(listed) - len(ids) :]
+        scores = []
+        for shown, number in zip(listed, ids, strict=True):
+            token = shown[str(number)]
+            text = token.get("decoded_token") or ""
+            scores.append({"logprob": token["logprob"], "token": text})
+        every.append(scores)
+    return every
 
 
 REASONS: Mapping[str, str] = {

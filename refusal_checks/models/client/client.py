@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any, Self, TypeVar
 
 from refusal_checks.core.errors import EndpointError
@@ -17,7 +18,9 @@ from refusal_checks.core.sampling import SamplingBase
 from refusal_checks.core.text import storable
 from refusal_checks.models.client.answers import (
     fills,
+    packed,
     read_choices,
+    read_prompt_ids,
     read_scores,
     require_finished,
     unpacked,
@@ -67,6 +70,13 @@ Read = TypeVar("Read")
 
 MOST_NAMES = 5
 """Most model names to keep from a server's answers."""
+
+MOST_PROMPTS = 4096
+"""Most conversations whose token ids are kept."""
+
+MOST_SCORED = 8192
+"""Tokens from which further answers are scored in another request: a reply has about 100 bytes for
+each, and one of more than 1 MiB waits for others."""
 
 
 @dataclass(frozen=True)
@@ -198,6 +208,7 @@ class Client:
         self._transport: Transport = transport or own
         self._label_ids: dict[tuple[str, ...], Mapping[str, int] | None] = {}
         self._lock = asyncio.Lock()
+        self._prompts: dict[tuple[Message, ...], str] = {}
 
     @property
     def naming(self) -> dict[str, str]:
@@ -234,6 +245,8 @@ class Client:
         reasoning_end = "" if options.is_continued else self._reasoning_end
 
         def read(response: Any) -> tuple[Completion, ...]:
+            if options.return_token_ids:
+                self._keep_prompt_ids(messages, response)
             prompt = tokens(response)[0]
             choices = []
             for choice in read_choices(
@@ -290,28 +303,54 @@ class Client:
         """Compute ``mean_logprob`` of answers to a conversation, with one forward pass for each.
 
         The model reads the token ids that it wrote; the answer's text may tokenise differently. The
-        last token of an answer that filled the context has no room behind it.
+        last token of an answer that filled the context has no room behind it. Several answers go
+        into one request: vLLM computes their common prompt again for each, but one request costs
+        less than many.
         """
-        brief = RequestParams(
-            max_tokens=1, return_token_ids=True, is_continued=is_continued
-        )
-
-        def prompt_ids(response: Any) -> list[int]:
-            return [int(number) for number in response["prompt_token_ids"]]
-
-        prompt = await self.ask(messages, brief.body, prompt_ids)
-
-        async def score(answer: Completion) -> float | None:
+        prompt = await self._prompt_ids(messages, is_continued)
+        written: list[list[int]] = []
+        for answer in answers:
             ids = unpacked(answer.token_ids)
             if answer.room:
                 ids = ids[:-1]
-            fields = {"prompt": prompt + ids, "prompt_logprobs": 0, "max_tokens": 1}
-            scores = await self.post(
+            written.append(ids)
+
+        async def scores(part: range) -> list[list[dict[str, Any]]]:
+            ids = [written[index] for index in part]
+            fields = {
+                "prompt": [prompt + several for several in ids],
+                "prompt_logprobs": 0,
+                "max_tokens": 1,
+            }
+            return await self.post(
                 COMPLETIONS, fields, lambda response: read_scores(response, ids)
             )
-            return mean_logprob(scores, answer.text, answer.reasoning)
 
-        return await asyncio.gather(*map(score, answers))
+        parts = _parts([len(prompt) + len(ids) for ids in written])
+        listed = chain.from_iterable(await asyncio.gather(*map(scores, parts)))
+        return [
+            mean_logprob(tokens, answer.text, answer.reasoning)
+            for tokens, answer in zip(listed, answers, strict=True)
+        ]
+
+    async def _prompt_ids(
+        self, messages: Sequence[Message], is_continued: bool
+    ) -> list[int]:
+        """The token ids of a conversation, asked for unless its answers have just come."""
+        kept = self._prompts.pop(tuple(messages), "")
+        if kept:
+            return unpacked(kept)
+        brief = RequestParams(
+            max_tokens=1, return_token_ids=True, is_continued=is_continued
+        )
+        return await self.ask(messages, brief.body, read_prompt_ids)
+
+    def _keep_prompt_ids(self, messages: Sequence[Message], response: Any) -> None:
+        """Keep a conversation's token ids for when its answers are scored, the latest ones only."""
+        with suppress(*MALFORMED):  # not every server tells them
+            self._prompts[tuple(messages)] = packed(read_prompt_ids(response))
+        while len(self._prompts) > MOST_PROMPTS:
+            del self._prompts[next(iter(self._prompts))]
 
     async def label_probabilities(
         self,
@@ -442,3 +481,17 @@ class Client:
                 "probability cannot be read from one"
             )
         return tokens[0]
+
+
+def _parts(sizes: Sequence[int]) -> list[range]:
+    """Divide answers, by their tokens, into consecutive parts that one request scores."""
+    parts: list[range] = []
+    start = total = 0
+    for index, size in enumerate(sizes):
+        if index > start and total + size > MOST_SCORED:
+            parts.append(range(start, index))
+            start, total = index, 0
+        total += size
+    if start < len(sizes):
+        parts.append(range(start, len(sizes)))
+    return parts

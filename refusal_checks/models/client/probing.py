@@ -52,7 +52,7 @@ Choices = Sequence[Mapping[str, Any]]
 
 
 async def probe(client: Client, options: RequestParams) -> Capabilities:
-    """Find out what the client's server can do, with eleven small requests, sent almost at once.
+    """Find out what the client's server can do, with ten small requests, sent almost at once.
 
     If it refuses the plainest request, each of the run's settings is tried, and then its other
     capabilities. A capability that cannot be tested, for example because the server is busy, counts
@@ -163,11 +163,14 @@ async def _scores(client: Client, options: RequestParams) -> Support:
         answer = Completion(
             choice.text, token_ids=choice.token_ids, reasoning=choice.reasoning
         )
-        (mean,) = await client.score_logprobs(turns, [answer], is_continued=False)
+        # Two, since some servers read only the first prompt of a request.
+        means = await client.score_logprobs(turns, [answer] * 2, is_continued=False)
     except (EndpointError, *MALFORMED):
         return Support.REFUSED
-    is_same = mean is not None and abs(mean - choice.mean_logprob) < _NOISE
-    return Support.YES if is_same else Support.IGNORED
+    for mean in means:
+        if mean is None or abs(mean - choice.mean_logprob) >= _NOISE:
+            return Support.IGNORED
+    return Support.YES
 
 
 async def _support(

@@ -14,7 +14,7 @@ from refusal_checks.core.store import Store
 from refusal_checks.core.verdicts import Invalid
 from refusal_checks.models.candidates import Answer, ServedCandidate, answer_seed
 from refusal_checks.models.client.capabilities import ALL, Capabilities, Support
-from refusal_checks.models.client.client import Client
+from refusal_checks.models.client.client import Client, _parts
 from refusal_checks.models.recordings.recording import ReplayCandidate
 from refusal_checks.models.recordings.replay import read
 from tests.fake_server import FakeServer
@@ -184,9 +184,29 @@ def test_an_answer_weighs_the_same_while_it_is_written_and_afterwards(
         after = using(server, Sampling(samples=3), scored)
     assert list(after.values()) == list(before)
     assert [answer.mean_logprob for answer in after.values()] == [-0.5, -1.0, -1.5]
-    (conversation, *read) = server.scored
+    (request,) = server.scored
+    assert request["prompt_logprobs"] == 0
+    assert len(request["prompt"]) == 3
+
+
+def test_stored_answers_are_scored_after_their_prompt_is_asked_for() -> None:
+    async def scored(candidate: ServedCandidate) -> Mapping[str, Completion]:
+        answers = await candidate.answer(PROMPT, 0, 3)
+        whole = {str(n): a for n, a in enumerate(answers) if isinstance(a, Completion)}
+        await candidate.score_logprobs(PROMPT, whole)
+        return await candidate.score_logprobs(PROMPT, whole)
+
+    with FakeServer() as server:
+        using(server, Sampling(samples=3), scored)
+    first, conversation, again = server.scored
     assert conversation["messages"] == [{"role": "user", "content": PROMPT.request}]
-    assert [body["prompt_logprobs"] for body in read] == [0, 0, 0]
+    assert again == first
+
+
+def test_long_answers_are_scored_in_several_requests() -> None:
+    parts = _parts([5000, 3000, 200, 9000, 10, 10])
+    assert [list(part) for part in parts] == [[0, 1], [2], [3], [4, 5]]
+    assert _parts([]) == []
 
 
 def test_a_server_that_tells_no_tokens_is_asked_for_log_probabilities_from_then_on() -> (

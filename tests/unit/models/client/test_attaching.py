@@ -50,7 +50,7 @@ def test_a_server_is_asked_once_what_it_can_do_in_a_role() -> None:
         for option in ("--judge", "--judge", "--candidate"):
             client = found.connect(named(server), option, 1)
             assert (client.model, client.capabilities) == ("fake", lacking)
-    assert len(server.probes) == 2 * 10
+    assert len(server.probes) == 2 * 9
 
 
 def test_a_model_that_is_not_listed_may_be_there_all_the_same() -> None:
@@ -175,7 +175,7 @@ def found(server: FakeServer, **options: Any) -> Capabilities:
 def test_a_server_that_can_do_all() -> None:
     with FakeServer(tokens=lambda body: {"1": 0.6, "2": 0.4}) as server:
         assert found(server) == ALL
-    assert len(server.probes) == 10
+    assert len(server.probes) == 9
     assert max(body["max_tokens"] for body in server.probes) == TOKENS
     assert server.requests == []
 
