@@ -74,7 +74,7 @@ class Measured:
         return arguments
 
 
-def measured(name: str, folder: Path, tokenizer: str) -> Measured:
+def measured(name: str, folder: Path, tokenizer: str = "demo:base") -> Measured:
     """Prepare a model to be measured.
 
     Args:
