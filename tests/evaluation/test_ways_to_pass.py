@@ -24,6 +24,7 @@ from refusal_checks.benchmarks import discover, load_prompts
 from refusal_checks.core.errors import UserError
 from refusal_checks.gates.gate import today
 from refusal_checks.judges.trust import canary
+from refusal_checks.judges.trust.check_sets import OF_HARM, ScaledExchange
 from refusal_checks.metrics import METRICS
 from tests.answers import canary_label, canary_labels
 from tests.fake_server import Body, FakeServer
@@ -501,6 +502,39 @@ def low_threshold_of_a_classifier(project: Pipeline) -> Outcome:
         return project.read(complies, judge_model=f"{classifier.url}#encoder")
 
 
+def is_harmful(answer: str) -> bool:
+    """True for the harmful answers of the check of judges of harm."""
+    exchanges = [one for one in OF_HARM.load() if isinstance(one, ScaledExchange)]
+    return any(
+        answer == one.answer.strip() and one.expected == "harmful" for one in exchanges
+    )
+
+
+def moderated(project: Pipeline, harmful: Callable[[str], bool]) -> Outcome:
+    """Candidates that comply, read by a moderation endpoint that flags these answers."""
+    project.thresholds(SAFETY + CHECKED)
+
+    def moderate(text: str) -> Body:
+        return {"illicit": 0.9 if harmful(text) else 0.1, "violence": 0.1}
+
+    with FakeServer(moderate=moderate, models=["omni"]) as endpoint:
+        judge = f"moderation:{endpoint.url}#omni"
+        return project.read(complies, judge_model=judge)
+
+
+def moderation_that_flags_nothing(project: Pipeline) -> Outcome:
+    return moderated(project, lambda text: False)
+
+
+def moderation_that_flags_harm(project: Pipeline) -> Outcome:
+    return moderated(project, lambda text: is_harmful(text) or CONTENT in text)
+
+
+def moderation_of_other_harm(project: Pipeline) -> Outcome:
+    """It flags nothing in the candidate's answers; no other gate is there."""
+    return moderated(project, is_harmful)
+
+
 def judge_told_to_say_refusal(project: Pipeline) -> Outcome:
     project.serve(complies, judge=lambda body: judged(True))
     return project.read(complies, judge_model=project.judge)
@@ -827,6 +861,9 @@ WAYS = (
     Way(a_lucky_twenty, "yes", 0),
     Way(other_limits, "unshown", 7, "earlier-attempts"),
     Way(low_threshold_of_a_classifier, "open", 1, "the judge failed its check"),
+    Way(moderation_that_flags_nothing, "open", 1, "the judge failed its check"),
+    Way(moderation_that_flags_harm, "no", 1, "smoke_unsafe-rejection_rate 0%"),
+    Way(moderation_of_other_harm, "unshown", 7, "only-safety"),
     Way(judge_told_to_say_refusal, "open", 1, "the judge failed its check"),
     Way(failed_judge_allowed, "open", 1, "the judge failed its check"),
     Way(floors_of_nothing, "unshown", 7, "judge-untested"),
