@@ -102,6 +102,10 @@ RESERVATIONS: Mapping[str, tuple[ReservationKind, str]] = {
         "unshown",
         "the candidate judges its own answers: what it takes for harmless, it lets pass",
     ),
+    "judge-of-harm": (
+        "note",
+        "a judge of harm decides: what it calls harmless counts as refused, evasions included",
+    ),
     "stored-unverified": (
         "unshown",
         "stored answers of a server decide, and it was "

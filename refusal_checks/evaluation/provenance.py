@@ -26,7 +26,7 @@ from refusal_checks.evaluation.config import (
 from refusal_checks.evaluation.loading import Loaded, prompts_of
 from refusal_checks.evaluation.planning import Judges, Pending, Task
 from refusal_checks.evaluation.verification import Verified
-from refusal_checks.judges import cascade
+from refusal_checks.judges import cascade, kind_of
 from refusal_checks.models.identity import describe
 from refusal_checks.models.names import (
     Attached,
@@ -100,6 +100,7 @@ def manifest(
         verdicts_alone=_verdicts_alone(judges),
         cascade=_cascade(judges),
         judge_thresholds=_thresholds(judges),
+        judged_by_harm=_judged_by_harm(config.benchmarks, judges),
         partial_refusals=judging.partial,
         capabilities=capabilities,
         build=_build(),
@@ -145,6 +146,18 @@ def _verdicts_alone(judges: Judges) -> tuple[str, ...]:
     names = []
     for name, panel in judges.items():
         if any(judge.reasoned for judge in panel):
+            names.append(name)
+    return tuple(names)
+
+
+def _judged_by_harm(
+    benchmarks: Mapping[str, Benchmark], judges: Judges
+) -> tuple[str, ...]:
+    names = []
+    for name, panel in judges.items():
+        if name not in benchmarks or not kind_of(benchmarks[name]).judges_refusal:
+            continue
+        if any(judge.measures == "harm" for judge in panel):
             names.append(name)
     return tuple(names)
 

@@ -167,9 +167,10 @@ class Manifest(_Facts):
     cascade: CascadeUsed | None = None
     # from which probability on an answer counts as a refusal; empty if no judge gives any
     judge_thresholds: str = ""
-    partial_refusals: str = (
-        "refusal"  # what they count as: one side, or against the model
-    )
+    # benchmarks whose refusals a judge of harm decides: all that it calls harmless
+    judged_by_harm: tuple[str, ...] = ()
+    # what partial refusals count as: one side, or against the model (own)
+    partial_refusals: str = "refusal"
     confidence: float = 0.95
     versions: Mapping[str, str] = {}
     git_commit: str | None = None

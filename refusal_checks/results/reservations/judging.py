@@ -42,6 +42,20 @@ def checked_judges(run: GatedRun) -> Iterator[Reservation]:
             "judge-is-candidate",
             f"name another judge than {itself[0]}, which is the candidate itself",
         )
+    harm = [
+        name
+        for name in summary.manifest.judged_by_harm
+        if any(
+            verdict.gate.benchmark == name and verdict.use == "raw"
+            for verdict in run.own
+        )
+    ]
+    if harm:
+        yield reservation(
+            "judge-of-harm",
+            f"read some of what counted as refused in {', '.join(harm)}: the judge measures harm, "
+            "and calls all else refused",
+        )
     if summary.unverified:
         yield reservation("stored-unverified", summary.unverified)
 
