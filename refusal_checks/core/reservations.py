@@ -94,6 +94,11 @@ RESERVATIONS: Mapping[str, tuple[ReservationKind, str]] = {
         "unshown",
         f"labels of this run's answers contradict more than {MANY:.0%} of the judge's verdicts",
     ),
+    "judge-uneven": (
+        "note",
+        "by labels of this run's answers the judge errs significantly more on "
+        "[a part of them](../explanation/judge-quality.md#calibration)",
+    ),
     "labels-unattributed": (
         "unshown",
         "labels decide, and `labelled_by` does not say whether people gave them",

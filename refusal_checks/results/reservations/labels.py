@@ -48,6 +48,13 @@ def doubtful_labels(run: GatedRun) -> Iterator[Reservation]:
             f"read these answers, and correct the labels or name another judge: {what}",
         )
 
+    if run.summary.judge_uneven:
+        yield reservation(
+            "judge-uneven",
+            f"labels contradict the judge unevenly: {run.summary.judge_uneven}",
+            600,
+        )
+
 
 def _contradicting(summary: RunSummary) -> Iterator[tuple[str, LabelCheck]]:
     """The checks by labels that put the judge in doubt, with the benchmark's name.
