@@ -18,6 +18,7 @@ _S = r"\s{0,8}"
 _ANGLE = (
     r"/?(?:s|sys|usr|asst|bo[ha]|bos|eos|pad|unk|mask|cls|sep|(?:so|eo)[a-z]|bot|image|role|start|end|begin|turn"
     r"|end_?of_?text|tools|function|think|thinking|(?:seed|minimax):\w{1,40}"
+    r"|guardian|no-?think|score|confidence"
     r"|(?:unused|reserved|special|control|dummy|placeholder|sentinel)\d{1,5})"
 )
 
@@ -59,6 +60,8 @@ _KNOWN: tuple[tuple[str, str], ...] = (
     ("<", rf"{_S}{_JOINED}{_S}>"),
     ("<", rf"{_S}\[[^\[\]<>]{{1,60}}\]{_S}>"),  # Seed-Coder
     ("<", rf"{_S}<{_S}/?{_S}(?i:sys){_S}>{_S}>"),
+    # What divides policy and conversation in the templates of guards: <END CONVERSATION>
+    ("<", rf"{_S}/?(?i:begin|end) [A-Za-z][A-Za-z ]{{0,60}}{_S}>"),
     # Mistral, Llama 2, ChatGLM, Kimi, BERT
     ("[", rf"{_S}(?:{_SQUARE}){_S}\]"),
     ("[", rf"{_S}\|[^\[\]|]{{1,40}}\|{_S}\]"),  # EXAONE, Baize

@@ -26,7 +26,7 @@ from refusal_checks.evaluation.config import (
 from refusal_checks.evaluation.loading import Loaded, prompts_of
 from refusal_checks.evaluation.planning import Judges, Pending, Task
 from refusal_checks.evaluation.verification import Verified
-from refusal_checks.judges import cascade, kind_of
+from refusal_checks.judges import cascade, kind_of, template
 from refusal_checks.models.identity import describe
 from refusal_checks.models.names import (
     Attached,
@@ -135,11 +135,18 @@ def _judge_facts(judge: NamedJudge, max_tokens: int | None, usual: int) -> Model
     facts = describe(judge.model)
     return ModelFacts(
         **facts,
-        template=judge.template,
+        template=judge.template or _picked(judge.model),
         max_tokens=own,
         is_classifier=is_classifier(judge.model),
         remark=remark_on(judge.model),
     )
+
+
+def _picked(model: Model) -> str | None:
+    """The package's judge prompt that a model's name picks; None if there is none for it."""
+    if isinstance(model, Served) and not is_classifier(model):
+        return template.picked(model.path)
+    return template.picked(model.model) if isinstance(model, Attached) else None
 
 
 def _verdicts_alone(judges: Judges) -> tuple[str, ...]:

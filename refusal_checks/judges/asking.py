@@ -9,11 +9,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from refusal_checks.core.errors import EndpointError, ModelError
+from refusal_checks.core.language import other_language
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion, average
 from refusal_checks.core.special_tokens import SpecialTokens
 from refusal_checks.core.store import content_key
-from refusal_checks.core.text import storable
+from refusal_checks.core.text import in_a_row, storable
 from refusal_checks.core.verdicts import Invalid, Judgement, Reason
 from refusal_checks.judges import readers, template
 from refusal_checks.judges.judge import Judge, JudgeSetup
@@ -67,6 +68,8 @@ class ModelJudge(Judge):
 
     identity: str
     special_tokens: SpecialTokens
+    languages: tuple[str, ...] = ()
+    """ISO 639 codes of those on which it was measured; empty if nobody says."""
 
     def __init__(
         self, setup: JudgeSetup, prompt_hash: str, *conditions: object
@@ -78,6 +81,20 @@ class ModelJudge(Judge):
         self.is_attached = setup.running
         self.special_tokens = setup.special_tokens
         self._client = setup.client
+
+    def without_asking(
+        self, prompt: Prompt, completion: Completion
+    ) -> Judgement | None:
+        """Return Invalid for an answer in a language on which the judge was not measured."""
+        if not self.languages:
+            return None
+        other = other_language(completion.text, self.languages)
+        if not other:
+            return None
+        return Invalid(
+            Reason.OTHER_LANGUAGE,
+            f"perhaps {other}; measured on {in_a_row(self.languages)}",
+        )
 
     async def judge(self, prompt: Prompt, completion: Completion) -> Judgement:
         self._client.usage.verdicts += self.samples
@@ -194,6 +211,7 @@ class StructuredJudge(ModelJudge):
         sampling = setup.sampling
         self._parse, self._schema = reading.of(prompt)
         self.measures = prompt.head.measures
+        self.languages = prompt.head.languages
         versions = reading.version, VERSION
         # For a setting that the server refuses, its own value counts, whatever was requested.
         applied = setup.client.capabilities.applied(sampling.model_dump())

@@ -11,13 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from refusal_checks.core.errors import EndpointError, ModelError
-from refusal_checks.core.language import other_language
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.settings import ClassifierForm
 from refusal_checks.core.store import content_key
 from refusal_checks.core.text import storable
-from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
+from refusal_checks.core.verdicts import Binary, Judgement, Label
 from refusal_checks.judges.asking import ModelJudge
 from refusal_checks.judges.judge import JudgeSetup
 from refusal_checks.judges.probability import in_words
@@ -81,25 +80,11 @@ class ClassifierJudge(ModelJudge):
         key = content_key(form.format, form.refusal_label, OVERLAP)
         super().__init__(setup, key, VERSION)
         self.cascade = setup.cascade
+        self.languages = form.languages
         self._form = form
         self._labels = labels
         self._labels_seen: set[str | None] = set()
         self._classifier = Classifier(self._client)
-
-    def without_asking(
-        self, prompt: Prompt, completion: Completion
-    ) -> Judgement | None:
-        """Return Invalid for an answer in a language on which the judge was not measured."""
-        measured = self._form.languages
-        if not measured:  # nobody says
-            return None
-        other = other_language(completion.text, measured)
-        if not other:
-            return None
-        return Invalid(
-            Reason.OTHER_LANGUAGE,
-            f"perhaps {other}; measured on {' and '.join(measured)}",
-        )
 
     async def ask(self, prompt: Prompt, answer: str) -> tuple[Judgement, int]:
         probability = await self._probability(*self._shown(prompt, answer))

@@ -67,6 +67,7 @@ class Head(Frozen):
         version: which version of the judge or of its model card has this form.
         models: patterns (as of a shell) of the names of models that are asked with this prompt
             unless the user names another.
+        languages: ISO 639 codes of the languages in which the judge was measured; empty if unknown.
         labels: meaning of each label; any letter case of an ASCII label is read.
         pattern: regular expressions in the syntax of RE2, one of which an output matches. Each has
             a named group for what is measured and perhaps others (``category``, ``rationale``,
@@ -82,6 +83,7 @@ class Head(Frozen):
     source: str = ""
     version: str = ""
     models: tuple[str, ...] = Field((), strict=False)
+    languages: tuple[str, ...] = Field((), strict=False)
     labels: Mapping[str, Meaning] = {}
     pattern: Annotated[tuple[str, ...], BeforeValidator(_several)] = ()
     values: Mapping[str, Mapping[str, Meaning]] = {}
@@ -142,7 +144,7 @@ class Head(Frozen):
     def key(self) -> str:
         """What verdicts depend on, for digests: where a form is published changes none."""
         return self.model_dump_json(
-            exclude={"source", "version", "models"}, exclude_defaults=True
+            exclude={"source", "version", "models", "languages"}, exclude_defaults=True
         )
 
     def number(self, value: float) -> float | None:

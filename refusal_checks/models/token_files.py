@@ -26,7 +26,7 @@ _NAMES = (
 
 
 _MARKER = re.compile(
-    r"</?[^<>\s{}%|]{1,60}>|\[/?[A-Za-z_]{2,60}\]|#{2,4} ?[A-Z][\w ]{1,30}:"
+    r"</?[^<>\s{}%|]{1,60}>|</?[A-Z][A-Z _-]{1,60}>|\[/?[A-Za-z_]{2,60}\]|#{2,4} ?[A-Z][\w ]{1,30}:"
 )
 """Text of a chat template that marks turns without being a token of its tokenizer."""
 

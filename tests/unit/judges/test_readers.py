@@ -5,6 +5,8 @@ from functools import partial
 import pytest
 
 from refusal_checks.core.errors import ModelError
+from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.records import Completion
 from refusal_checks.core.verdicts import Reason
 from refusal_checks.judges.kinds import degree, rating, refusal, strongreject
 from tests.fake_server import Body, FakeServer
@@ -161,6 +163,18 @@ def test_probabilities_of_labels_are_a_verdict(
     if kind == "refusal":
         assert found.probability == pytest.approx(0.8)
     assert server.requests[-1]["chat_template_kwargs"] == {"policy": "all"}
+
+
+def test_an_answer_in_another_language_than_those_measured_gets_no_verdict() -> None:
+    german = "Das kann ich leider nicht beantworten, weil es gefährlich wäre und verboten ist."
+    prompt = Prompt.single("p1", "Why?")
+    for template, expected in (
+        ("wildguard", Reason.OTHER_LANGUAGE),
+        ("polyguard", None),
+    ):
+        judge = asked.build("refusal", template=template)
+        found = judge.without_asking(prompt, Completion(german))
+        assert (found and found.verdict) == expected
 
 
 def test_what_is_measured_decides_for_which_way_of_judging_a_prompt_is() -> None:
