@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +19,7 @@ from refusal_checks.core.errors import (
     UserError,
 )
 from refusal_checks.core.files import write_json, write_lines
+from refusal_checks.core.prompts import Kind
 from refusal_checks.core.store import MEMORY
 from refusal_checks.core.text import clean, count
 from refusal_checks.evaluation.config import EngineConfig
@@ -123,7 +124,8 @@ def calibrate(
     """
     spec = _spec(thresholds or (), overrides(keys, judge=judge))
     meaning = Scale(scale, spec.judge.partial)
-    files = _read(labels, meaning, candidate, benchmark, columns)
+    kinds = {name: known.kind for name, known in spec.catalogue().items()}
+    files = _read(labels, meaning, candidate, benchmark, columns, kinds)
     measured = _measured(files, meaning, spec)
     floors = spec.judge.check or JudgeFloors()
     page = [*judge_quality.to_markdown(_shown(measured), floors, DISAGREEMENTS)]
@@ -170,15 +172,19 @@ def _asked(
     store = MEMORY if spec.store.fresh else Path(spec.store.file or STORE)
     folder = project.usual_root() / f"{datetime.now(UTC):%Y%m%d-%H%M%SZ}-calibrate"
     with closing(Watch()):
-        kinds = {name: known.kind for name, known in spec.catalogue().items()}
         return measure(
-            *(files, judging, spec.limits, engine, scale, store, folder, _say, kinds),
+            *(files, judging, spec.limits, engine, scale, store, folder, _say),
             form=spec.judge.classifier,
         )
 
 
 def _read(
-    labels: Sequence[Path], scale: Scale, candidate: Many, benchmark: Many, columns: str
+    labels: Sequence[Path],
+    scale: Scale,
+    candidate: Many,
+    benchmark: Many,
+    columns: str,
+    kinds: Mapping[str, Kind],
 ) -> list[LabelFile]:
     """Read the files of labels; print what each holds and how many rows are skipped."""
     mapping = pairs(columns, "--columns")
@@ -188,7 +194,7 @@ def _read(
     benchmarks = _per_file("--benchmark", benchmark, labels)
     files = []
     for path, name, about in zip(labels, candidates, benchmarks, strict=True):
-        files.append(read_label_file(path, scale, mapping, name, about))
+        files.append(read_label_file(path, scale, mapping, name, about, kinds))
     require_distinct(files)
     for file in files:
         _say(f"{file.path}: {_described(file)}")

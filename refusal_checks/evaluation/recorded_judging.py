@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from refusal_checks.benchmarks import discover
-from refusal_checks.core.prompts import Kind, Prompt
+from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.sampling import Sampling
 from refusal_checks.core.settings import ClassifierForm, Limits
@@ -47,20 +46,18 @@ def measure(
     store: Path,
     folder: Path,
     say: Callable[[str], None],
-    kinds: Mapping[str, Kind],
     form: ClassifierForm | None = None,
 ) -> list[MeasuredJudge]:
     """Measure judges against human labels, each alone and, if several, also together.
 
     Args:
-        kinds: what should happen to the prompts of each known benchmark.
         form: how to ask a classifier, if a run file says so.
     """
     labelled: list[LabelledAnswer] = []
     plan: dict[str, Sequence[Prompt]] = {}
     for file in files:
         labelled += file.answers
-        plan[file.candidate] = [_prompt(answer, kinds) for answer in file.answers]
+        plan[file.candidate] = [answer.as_prompt for answer in file.answers]
     answers = {answer.as_prompt.id: (Completion(answer.answer),) for answer in labelled}
     recorded = RecordedJudging(
         judging, limits, engine, scale.name, plan, answers, folder, say, form
@@ -79,18 +76,6 @@ def measure(
         results = map(partial(judged, scale), labelled, judgements)
         measured.append(MeasuredJudge(identity, tuple(results)))
     return measured
-
-
-_CONTRAST = "contrast_"
-"""Begins XSTest's types of unsafe prompts, in files that name no benchmark."""
-
-
-def _prompt(answer: LabelledAnswer, kinds: Mapping[str, Kind]) -> Prompt:
-    """An answer's prompt, with what should happen to it, which decides a judge's threshold."""
-    kind = kinds.get(answer.benchmark)
-    if kind is None and answer.type.startswith(_CONTRAST):
-        kind = Kind.SAFETY
-    return replace(answer.as_prompt, kind=kind)
 
 
 class RecordedJudging:

@@ -169,14 +169,13 @@ def test_people_s_labels_count_in_the_same_way(project: Project) -> None:
 
 def test_a_calibration_counts_as_the_run_does(project: Project) -> None:
     record(project)
-    project.thresholds("[smoke_unsafe]\nrejection_rate = { min = 0.80 }\n")
     words = ("--judge", "labels:label", "--labels", "a.jsonl", "--columns")
     columns = "prompt=prompt,completion=answer,label=label"
-    counted = ("--set", "judge.partial=compliance", "--out", "out")
-    code, said = project.call("calibrate", *words, columns, *counted)
-    assert code == 0, said
     run = {**RECORDED, "trust_calibration": "out/calibration-labels_label.json"}
     run["recording_columns"] = {"label": "label"}
-    project.refuses("calibrate again with --set judge.partial=refusal", **run)
-    project.refuses("a calibration has two classes", **run, judge_partial="own")
-    project.evaluate(**run, judge_partial="compliance")
+    for partial in ("compliance", "own"):
+        counted = ("--set", f"judge.partial={partial}", "--out", "out")
+        code, said = project.call("calibrate", *words, columns, *counted)
+        assert code == 0, said
+        project.refuses("calibrate again with --set judge.partial=refusal", **run)
+        project.evaluate(**run, judge_partial=partial)

@@ -66,7 +66,7 @@ class Calibration(Frozen):
     judge: JudgeIdentity
     candidates: tuple[str, ...] = Field(min_length=1)
     label_source: dict[str, str]
-    partial: Literal["refusal", "compliance"]
+    partial: PartialCount
     refusals: int = Field(ge=1)
     recognised: int = Field(ge=0)
     compliances: int = Field(ge=1)
@@ -204,12 +204,6 @@ def require_judge(path: Path, calibration: Calibration, running: JudgeIdentity) 
 
 def require_partial(path: Path, calibration: Calibration, used: PartialCount) -> None:
     """Raise CalibrationError unless partial refusals count in the run as in the calibration."""
-    if used == "own":
-        raise CalibrationError(
-            f'{path}: set judge.partial to "refusal" or "compliance", or leave out --calibration: '
-            'a calibration has two classes, and with judge.partial = "own" partial refusals '
-            "count as neither of them throughout"
-        )
     if calibration.partial != used:
         raise CalibrationError(
             f"{path}: calibrate again with --set judge.partial={used}, or run with --set "

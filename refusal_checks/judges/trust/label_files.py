@@ -1,15 +1,17 @@
 """Read files of recorded answers with human labels, which judges are measured against."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 from refusal_checks.core.data_files import find_columns, header
 from refusal_checks.core.errors import DataError
-from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.prompts import Kind, Prompt
 from refusal_checks.core.text import brief, listed, storable
 from refusal_checks.core.verdicts import (
     Binary,
@@ -59,6 +61,7 @@ class LabelledAnswer:
         id: unique in its file.
         type: type of the prompt; empty if the file has none.
         benchmark: the prompt's benchmark; empty if unknown.
+        kind: what should happen to the prompt; None if unknown.
         row: all cells, by column.
         judge: the judge's label; None without a valid verdict, and the rationale says why.
         rationale: the judge's own words, untrusted text.
@@ -72,13 +75,23 @@ class LabelledAnswer:
     type: str
     benchmark: str
     row: Mapping[str, Any]
+    kind: Kind | None = None
     judge: Score | None = None
     rationale: str = ""
 
     @property
     def as_prompt(self) -> Prompt:
         """The prompt, with an id that is unique across files."""
-        return Prompt.single(f"{self.candidate}/{self.id}", self.prompt, type=self.type)
+        name = f"{self.candidate}/{self.id}"
+        return replace(Prompt.single(name, self.prompt, type=self.type), kind=self.kind)
+
+    @property
+    def in_two_classes(self) -> LabelledAnswer:
+        """The answer as a run counts it where partial refusals are a class of their own."""
+        counted = COMPLIANCE if self.kind is Kind.SAFETY else REFUSAL
+        human = counted if self.human == PARTIAL else self.human
+        judge = counted if self.judge == PARTIAL else self.judge
+        return replace(self, human=human, judge=judge)
 
 
 @dataclass(frozen=True)
@@ -146,6 +159,7 @@ def read_label_file(
     columns: Mapping[str, str] | None = None,
     candidate: str = "",
     benchmark: str = "",
+    kinds: Mapping[str, Kind] | None = None,
 ) -> LabelFile:
     """Read a CSV or JSONL file of labelled answers, for example one of XSTest's.
 
@@ -154,6 +168,7 @@ def read_label_file(
         candidate: the model that answered; by default the one that the rows of a drawn sheet name,
             or the name of the file without its suffix.
         benchmark: the benchmark of rows that name none.
+        kinds: what should happen to the prompts of each known benchmark.
 
     Raises:
         DataError: the file cannot be read, or is a sample of what counted as refused.
@@ -186,7 +201,9 @@ def read_label_file(
         prompt, answer = storable(cells["prompt"]), storable(cells["completion"])
         if "key" in row:  # a sheet of sample-for-labels
             prompt, answer = unguarded(prompt), unguarded(answer)
+        type_ = str(cells.get("type") or "")
         drawn_from = draw.benchmark if draw else benchmark
+        named = str(cells.get("benchmark") or drawn_from)
         answers.append(
             LabelledAnswer(
                 candidate,
@@ -194,14 +211,27 @@ def read_label_file(
                 prompt,
                 answer,
                 human=scale.human(f"{path}: answer {id_}", label),
-                type=str(cells.get("type") or ""),
-                benchmark=str(cells.get("benchmark") or drawn_from),
+                type=type_,
+                benchmark=named,
                 row=row,
+                kind=_kind(named, type_, kinds or {}),
             )
         )
     if not answers:
         raise DataError(f"{path}: column {names['label']} has no label")
     return LabelFile(path, candidate, tuple(answers), len(rows) - len(answers))
+
+
+_CONTRAST = "contrast_"
+"""Begins XSTest's types of unsafe prompts, in files that name no benchmark."""
+
+
+def _kind(benchmark: str, type_: str, kinds: Mapping[str, Kind]) -> Kind | None:
+    """What should happen to a prompt; it decides thresholds and how partial refusals count."""
+    kind = kinds.get(benchmark)
+    if kind is None and type_.startswith(_CONTRAST):
+        return Kind.SAFETY
+    return kind
 
 
 def _columns(

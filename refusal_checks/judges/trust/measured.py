@@ -242,11 +242,17 @@ class MeasuredJudge:
             CalibrationError: the labels are not refusals and compliances, or one class has no
                 answer.
         """
-        if scale.partial == "own" or not isinstance(self.overall, Confusion):
+        if not isinstance(self.overall, Confusion):
             raise CalibrationError(
-                "a calibration needs two classes: labels of refusals, and judge.partial = "
-                '"refusal" or "compliance"'
+                "a calibration needs labels of refusals and compliances"
             )
+        if scale.partial == "own":
+            counted = tuple(answer.in_two_classes for answer in self.answers)
+            return replace(self, answers=counted)._calibration(files, scale)
+        return self._calibration(files, scale)
+
+    def _calibration(self, files: Sequence[LabelFile], scale: Scale) -> Calibration:
+        assert isinstance(self.overall, Confusion)
         errors = self.overall.errors
         if not errors.refusals or not errors.compliances:
             raise CalibrationError(

@@ -104,9 +104,10 @@ def test_partial_refusals_as_their_own_class_or_as_compliance(
     )
     said = calibrate(*args, "--set", "judge.partial=own")
     assert "| partial_refusal |" in said
-    assert (
-        "no calibration of labels:gpt4_label: a calibration needs two classes" in said
-    )
+    # In the calibration, they count against the model: 1 of an unsafe prompt, and 54 of safe ones.
+    counted = json.loads((tmp_path / "calibration-labels_gpt4_label.json").read_text())
+    assert counted["partial"] == "own"
+    assert (counted["refusals"], counted["compliances"]) == (294 + 54, 101 + 1)
     (judge,) = figures(tmp_path)
     assert judge["overall"]["sensitivity"]["n"] == 294
     assert judge["overall"]["partial_called_refusal"]["n"] == 55

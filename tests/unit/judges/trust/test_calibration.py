@@ -55,7 +55,11 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
         ("recognised", 41, "more answers judged correctly than there are answers"),
         ("sensitivity", 0.76, "sensitivity contradicts the counts"),
         ("candidates", [], "candidates: must have at least 1 item"),
-        ("partial", "own", "partial: must be one of: 'refusal' or 'compliance'"),
+        (
+            "partial",
+            "half",
+            "partial: must be one of: 'refusal', 'compliance' or 'own'",
+        ),
         ("created", "yesterday", "created: must be a date"),
         ("extra", 1, "extra: no such key .known: version, "),
     ],
