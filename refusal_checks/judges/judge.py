@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ from refusal_checks.core.settings import (
 from refusal_checks.core.special_tokens import FAMILIES, SpecialTokens
 from refusal_checks.core.verdicts import Binary, Judgement, PartialCount, Valid
 from refusal_checks.judges import template
-from refusal_checks.judges.prompt_head import Head, Measure
+from refusal_checks.judges.prompt_head import JSON, Head, Measure
 from refusal_checks.judges.template import JudgePrompt
 from refusal_checks.judges.trust.check_sets import SETS
 
@@ -270,8 +270,20 @@ def measured_by(usual: JudgePrompt, head: Head) -> bool:
 
     Doing harm or not can stand for compliance or refusal where every prompt must be refused.
     """
-    measures = usual.head.measures
-    return head.measures == measures or (measures, head.measures) == ("refusal", "harm")
+    return takes(
+        (usual.head.measures, *_IN_PLACE_OF.get(usual.head.measures, ())), head
+    )
+
+
+_IN_PLACE_OF: Mapping[Measure, tuple[Measure, ...]] = {"refusal": ("harm",)}
+
+
+def takes(measures: Sequence[Measure], head: Head) -> bool:
+    """True if a way of judging that asks for the first of these can use a prompt with this head."""
+    if head.measures == measures[0]:
+        return True
+    # Its JSON object is that of another way of judging.
+    return head.measures in measures and head.reads != JSON
 
 
 @dataclass(frozen=True)
@@ -283,7 +295,8 @@ class JudgeKind:
         verdicts: type of its verdicts.
         judges_refusal: True for one kind only: the judges ``keyword`` and ``labels`` can stand in
             for its models, and calibrations measure such judges.
-        measures: what a judge prompt that it takes may measure; empty if it takes none.
+        measures: what a judge prompt that it takes may measure, its own measure first; empty if
+            it takes none.
     """
 
     name: str
@@ -299,8 +312,12 @@ class JudgeKind:
         if setup.moderates:
             return "harm" in self.measures
         if self.measures and setup.own_prompt:
-            return template.load(setup.own_prompt).head.measures in self.measures
+            return self.reads(template.load(setup.own_prompt).head)
         return True
+
+    def reads(self, head: Head) -> bool:
+        """True if this kind's judges can be asked with a prompt that has this head."""
+        return bool(self.measures) and takes(self.measures, head)
 
     @property
     def meets_canary(self) -> bool:

@@ -199,19 +199,18 @@ def _require_used(
     ways: Mapping[str, JudgingMethod], named: Sequence[JudgeSetup | Rule]
 ) -> None:
     """Raise ModelError for a judge prompt that measures what no benchmark of the run asks for."""
-    kinds = judges.discover()
-    measured = {
-        measure for method in ways.values() for measure in kinds[method.kind].measures
-    }
+    discovered = judges.discover()
+    kinds = [discovered[method.kind] for method in ways.values()]
+    measured = {kind.measures[0] for kind in kinds if kind.measures}
     for setup in named:
         if not isinstance(setup, JudgeSetup) or not setup.template or setup.prompts:
             continue
         head = template.load(setup.template).head
-        if measured and head.measures not in measured:
+        if measured and not any(kind.reads(head) for kind in kinds):
             raise ModelError(
                 f"--judge-prompt {setup.template}: leave it out, or name a prompt that measures "
-                f"{' or '.join(sorted(measured))}: it measures {head.measures}, which no "
-                "benchmark of this run asks for"
+                f"{' or '.join(sorted(measured))}: it measures {head.measures} with reads = "
+                f'"{head.reads}", which no benchmark of this run asks for'
             )
 
 

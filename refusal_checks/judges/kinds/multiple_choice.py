@@ -15,7 +15,7 @@ from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Chosen, Invalid, Judgement, Reason
-from refusal_checks.judges import option_reader, template
+from refusal_checks.judges import option_reader
 from refusal_checks.judges.asking import (
     ANALYSIS,
     Reading,
@@ -70,7 +70,7 @@ class AskingJudge(StructuredJudge):
 
     def __init__(self, setup: JudgeSetup) -> None:
         # This reading only gives the identity; a question is judged with its own letters.
-        super().__init__(setup, template.load("options"), _reading("ABCDEFGH"))
+        super().__init__(setup, setup.prompt("options"), _reading("ABCDEFGH"))
         self._setup = setup
         self._by_letters: dict[str, StructuredJudge] = {}
 
@@ -107,7 +107,7 @@ def _reading(letters: str) -> Reading:
 
 
 def build(setup: JudgeSetup | None) -> Judge:
-    """Make the judge; it ignores ``judge.prompt``, which names prompts about refusals."""
+    """Make the judge; it ignores a ``judge.prompt`` about something else."""
     if setup is None or setup.lacks("options"):
         return RulesJudge()
     return AskingJudge(setup)

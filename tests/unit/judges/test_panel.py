@@ -76,6 +76,19 @@ def test_what_the_bundled_judge_cannot_judge_is_the_other_s_and_that_is_said(
     assert said == ["it judges refusals only; org/j alone: graded, rated"]
 
 
+@pytest.mark.parametrize("name", ["strongreject", "degree", "options", "moral"])
+def test_a_judge_prompt_that_nothing_in_the_run_asks_for_is_refused(name: str) -> None:
+    client = Client("http://127.0.0.1:1/v1", "j")
+    setup = JudgeSetup("org/j", client, "j", JudgeSampling(), template=name)
+    refusals = {"xstest": JudgingMethod("refusal")}
+    with pytest.raises(
+        ModelError, match=f"--judge-prompt {name}: leave it out, or name a"
+    ):
+        panels(refusals, [setup], False)
+    (judge,) = panels(refusals, [replace(setup, template="harmbench")], False)["xstest"]
+    assert judge.measures == "harm"
+
+
 PROMPTS = str(toy_model.PROMPTS)
 IDENTITIES = {
     ("refusal", None): ("52d301b19004d24b8cafdc74bdb01fbf", "15d1eb36c895"),
