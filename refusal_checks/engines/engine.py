@@ -209,6 +209,10 @@ class Engine(ABC):
         """
         return self.sleeping is not None and not (spec.program or self.runs_on_cpu())
 
+    def doing(self, log: str) -> str:
+        """What its log says that it does while it starts, in words; empty if it says nothing."""
+        return ""
+
     def cache_told(self, log: str) -> str:
         """What its log says of the cache that it got, in words; empty if it says nothing."""
         return ""

@@ -66,6 +66,7 @@ class EngineProcess:
             self.port: int = probe.getsockname()[1]
         self._process: subprocess.Popen[bytes] | None = None
         self._log_start = 0
+        self._launched = 0.0
         self._status = ""
 
     @property
@@ -85,6 +86,7 @@ class EngineProcess:
             self.log.parent.mkdir(parents=True, exist_ok=True)
             with self.log.open("ab") as log:
                 self._log_start, self._status = log.tell(), ""
+                self._launched = time.monotonic()
                 self._process = subprocess.Popen(
                     [*guard, cores, self.engine.vital, *self.command],
                     stdin=subprocess.PIPE,
@@ -100,11 +102,15 @@ class EngineProcess:
             ) from fault
 
     def wait_ready(self, timeout: float, progress: Say = lambda line: None) -> None:
-        """Wait for a successful health check; without one, stop and raise EngineStartError."""
-        title, begun, next_report = self.engine.title, time.monotonic(), 10.0
+        """Wait for a successful health check; without one, stop and raise EngineStartError.
+
+        Args:
+            timeout: seconds from the launch.
+        """
+        title, next_report = self.engine.title, 10.0
         address = f"127.0.0.1:{self.port}"
         while self.is_running():
-            elapsed = time.monotonic() - begun
+            elapsed = time.monotonic() - self._launched
             if is_healthy(f"http://{address}{self.engine.health}"):
                 if not self._has_port():
                     problem = (
@@ -122,8 +128,12 @@ class EngineProcess:
                 problem = f"was not ready after {timeout:.0f} s"
                 break
             if elapsed >= next_report:
-                next_report *= 2
-                progress(f"{title} is loading {self.spec.model}: {elapsed:.0f} s")
+                next_report = 2 * max(next_report, elapsed)
+                doing = self.engine.doing(self._read_log())
+                words = f", {doing}" if doing else ""
+                progress(
+                    f"{title} is loading {self.spec.model}: {elapsed:.0f} s{words}"
+                )
             time.sleep(POLL)
         else:
             problem = "ended before it was ready"

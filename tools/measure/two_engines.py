@@ -19,6 +19,7 @@ import time
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from unittest import mock
@@ -29,7 +30,7 @@ from refusal_checks.engines.engine import Assignment, EngineSpec
 from refusal_checks.engines.gpu_placing import Gpus
 from refusal_checks.engines.kinds import vllm
 from refusal_checks.engines.placement import PlacementRequest
-from refusal_checks.engines.pool import Engines, PoolSettings
+from refusal_checks.engines.pool import Engines, PoolSettings, Shared
 from refusal_checks.engines.process import EngineProcess
 from refusal_checks.models.names import Served
 from tools.measure.printing import circumstances, say, table
@@ -52,8 +53,16 @@ TOLD = (
 """What vLLM's log tells of time and memory."""
 
 PROMPT = "The capital of France is"
-ASLEEP = 5.0
+ASLEEP = 3.0
 """Seconds in which a sleeping engine might answer."""
+
+
+class Rows(list[Row]):
+    """What was seen, also said at once: a measurement may be broken off."""
+
+    def add(self, name: str, value: str) -> None:
+        say(f"  {name}: {value}")
+        self.append((name, value))
 
 
 def memory() -> float:
@@ -84,15 +93,19 @@ class Models:
     def __init__(self, given: Namespace, folder: Path) -> None:
         self.out: Path = given.out
         candidate = measured(given.candidate, folder)
-        args: tuple[str, ...] = ()
+        args = (*given.candidate_args.split(),)
         if candidate.is_random:
-            args = ("--load-format", "dummy")
+            args = ("--load-format", "dummy", *args)
             _declare_size(Path(candidate.path))
         self.candidate = Served(given.candidate, candidate.path, args)
         self.judge = Served(given.judge, weights(given.judge), ())
 
-    def started(self, part: str, *, at_once: bool) -> list[Row]:
-        """Start both, and stop them; a row for each thing that was seen."""
+    def started(self, part: str, *, at_once: bool, naps: int = 0) -> list[Row]:
+        """Start both, and stop them; a row for each thing that was seen.
+
+        Args:
+            naps: times that the candidate's engine leaves the GPU and comes back.
+        """
         settings = PoolSettings(
             self.candidate,
             (self.judge,),
@@ -102,32 +115,39 @@ class Models:
             PlacementRequest("together"),
             start_timeout=300.0,
         )
-        rows: list[Row] = [("GiB in use before", f"{memory():.2f}")]
+        rows = Rows()
+        rows.add("GiB in use before", f"{memory():.2f}")
+        shared: Shared = {}
         with _one_by_one(not at_once):
-            engines = Engines(settings, self.out / part)
+            engines = Engines(settings, self.out / part, shared)
             engines.place([self.candidate, self.judge])
-        rows.append(("placement", engines.placement.why))
+        rows.add("placement", engines.placement.why)
+        candidate = shared[EngineSpec.of(self.candidate)]
+        candidate.place = replace(candidate.place, can_sleep=bool(naps))
+        for process in shared.values():
+            rows.add(process.spec.model, str(process.place))
         begun = time.monotonic()
 
         def seen(line: str) -> None:
             if " is ready after " in line:
                 now = f"{time.monotonic() - begun:.1f} s, {memory():.2f} GiB in use"
-                rows.append((line, now))
+                rows.add(line, now)
 
         try:
             engines.start(seen)
-            rows.append(
-                ("both ready after, seconds", f"{time.monotonic() - begun:.1f}")
-            )
-            time.sleep(2)
-            rows.append(("GiB in use", f"{memory():.2f}"))
+            rows.add("both ready after, seconds", f"{time.monotonic() - begun:.1f}")
+            rows.add("GiB in use", f"{memory():.2f}")
+            if naps:
+                before = _asked(candidate, 60.0)
+                rows.add("answer", before)
+                for _ in range(naps):
+                    _nap(candidate, before, rows)
         finally:
             engines.close()
-        for number, role in enumerate(("candidate", "judge")):
-            log = self.out / part / f"engine-{number}.log"
-            rows += [(role, line) for line in told(log)]
-            log.rename(self.out / f"{part}-{role}.log")
-        (self.out / part).rmdir()
+            for number, role in enumerate(("candidate", "judge")):
+                log = self.out / part / f"engine-{number}.log"
+                for line in told(log):
+                    rows.add(role, line)
         return rows
 
     def process(self, part: str, model: Served, place: Assignment) -> EngineProcess:
@@ -165,41 +185,26 @@ def at_once(models: Models) -> list[Row]:
 
 
 def sleeping(models: Models) -> list[Row]:
-    """An engine that leaves its GPU and comes back, three times."""
+    """At once; then the candidate's engine leaves its GPU and comes back, three times."""
     if vllm.runs_on_cpu():
         return [("left out", "the engine cannot sleep here")]
-    rows: list[Row] = []
-    place = Assignment(memory=0.5, cache=8.0, can_sleep=True)
-    engine = models.process("sleeping", models.candidate, place)
-    engine.launch()
-    try:
-        begun = time.monotonic()
-        engine.wait_ready(300.0)
-        rows.append(("ready after, seconds", f"{time.monotonic() - begun:.1f}"))
-        before = _asked(engine, 60.0)
-        rows.append(("answer", before))
-        for _ in range(3):
-            rows += _one_nap(engine, before)
-    finally:
-        engine.stop()
-    return [*rows, *(("log", line) for line in told(engine.log))]
+    return models.started("sleeping", at_once=True, naps=3)
 
 
-def _one_nap(engine: EngineProcess, before: str) -> list[Row]:
-    rows = [("GiB in use awake", f"{memory():.2f}")]
+def _nap(engine: EngineProcess, before: str, rows: Rows) -> None:
+    rows.add("GiB in use awake", f"{memory():.2f}")
     begun = time.monotonic()
     engine.sleep()
-    rows.append(("seconds to sleep", f"{time.monotonic() - begun:.2f}"))
-    rows.append(("GiB in use asleep", f"{memory():.2f}"))
-    rows.append(("asked while asleep", _asked(engine, ASLEEP)))
+    rows.add("seconds to sleep", f"{time.monotonic() - begun:.2f}")
+    rows.add("GiB in use asleep", f"{memory():.2f}")
+    rows.add("asked while asleep", _asked(engine, ASLEEP))
     begun = time.monotonic()
     engine.wake()
-    rows.append(("seconds to wake", f"{time.monotonic() - begun:.2f}"))
+    rows.add("seconds to wake", f"{time.monotonic() - begun:.2f}")
     after = _asked(engine, 60.0)
-    rows.append(("answers as before", str(after == before)))
+    rows.add("answers as before", str(after == before))
     if after != before:
-        rows.append(("answer", after))
-    return rows
+        rows.add("answer", after)
 
 
 def _asked(engine: EngineProcess, seconds: float) -> str:
@@ -222,7 +227,7 @@ def _asked(engine: EngineProcess, seconds: float) -> str:
 
 def encoder(models: Models) -> list[Row]:
     """The judge's engine alone: as it starts now, and compiled, the second time from files."""
-    rows = []
+    rows = Rows()
     for name, is_eager in (("eager", True), ("compiled", False), ("again", False)):
         place = Assignment(memory=0.1, cache=0.5, is_eager=is_eager)
         engine = models.process(f"encoder-{name}", models.judge, place)
@@ -230,7 +235,7 @@ def encoder(models: Models) -> list[Row]:
         engine.launch()
         try:
             engine.wait_ready(300.0)
-            rows.append((name, f"ready after {time.monotonic() - begun:.1f} s"))
+            rows.add(name, f"ready after {time.monotonic() - begun:.1f} s")
             texts = [
                 f"Request {n}</s></s>Answer {n} " + "word " * 60 for n in range(64)
             ]
@@ -239,8 +244,8 @@ def encoder(models: Models) -> list[Row]:
                 body = {"model": engine.spec.model, "input": texts}
                 _post(engine, "/classify", body, 60.0)
                 seconds = time.monotonic() - begun
-                rows.append((f"{name}, 64 texts, turn {turn + 1}", f"{seconds:.3f} s"))
-            rows.append((name, f"{memory():.2f} GiB in use"))
+                rows.add(f"{name}, 64 texts, turn {turn + 1}", f"{seconds:.3f} s")
+            rows.add(name, f"{memory():.2f} GiB in use")
         finally:
             engine.stop()
     return rows
@@ -309,6 +314,7 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--out", type=Path, required=True, metavar="FOLDER", help="for tables and logs")
     add("--candidate", default="8b", help=f"{', '.join(SHAPES)}, a folder, demo:NAME")
+    add("--candidate-args", default="", help="further arguments of its engine")
     add("--judge", default="bundled", help="a folder, or a name of the demo package")
     add("--parts", nargs="+", choices=PARTS, default=[*PARTS], metavar="PART")
     add("--seconds", type=float, default=300.0, help="after which no part begins")

@@ -48,6 +48,18 @@ _UNUSUAL = re.compile(
 )
 """Arguments with which weights or activations take another size than the files tell."""
 
+_DOING = (
+    (r"Loading model from scratch|Starting to load model", "it loads weights"),
+    (r"Using cache directory: .* torch.compile", "it compiles the model"),
+    (r"torch.compile took", "it measures memory"),
+    (r"Capturing CUDA graphs", "it captures CUDA graphs"),
+    (
+        r"Graph capturing finished",
+        "it prepares kernels, which FlashInfer may compile for minutes the first time",
+    ),
+)
+"""What vLLM does from a line of its log on."""
+
 _CACHE_LINES = (
     r"reserved ([\d.]+) GiB memory for KV Cache",
     r"Available KV cache memory: ([\d.]+) GiB",
@@ -225,7 +237,12 @@ class Vllm(Engine):
         return settings
 
     def variables(self, spec: EngineSpec, place: Assignment) -> dict[str, str]:
-        variables = {"VLLM_NO_USAGE_STATS": "1"}
+        variables = {
+            "VLLM_NO_USAGE_STATS": "1",
+            # FlashInfer samples neither with seeds nor greedily, as a gate asks throughout, and its
+            # first start compiles for minutes what would never be used.
+            "VLLM_USE_FLASHINFER_SAMPLER": "0",
+        }
         ranks, cores = self.parallel(spec.args).ranks, place.cores[: place.threads]
         if cores and ranks == 1:
             # vLLM binds threads itself for its worker processes alone; without them, and without
@@ -269,6 +286,10 @@ class Vllm(Engine):
             sequences=_count(values["sequences"]) if values["sequences"] else None,
             is_unusual=any(map(_UNUSUAL.match, _dashed(args))),
         )
+
+    def doing(self, log: str) -> str:
+        done = [words for line, words in _DOING if re.search(line, log)]
+        return done[-1] if done else "it imports its modules"
 
     def cache_told(self, log: str) -> str:
         sizes = [size for line in _CACHE_LINES for size in re.findall(line, log)]

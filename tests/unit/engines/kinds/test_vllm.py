@@ -158,6 +158,16 @@ def test_memory_shards_and_copies_become_arguments() -> None:
     assert ENGINE.command(EngineSpec("m"), 1, place)[-6:] == sizes.split()
 
 
+def test_kernels_that_no_gate_uses_are_not_compiled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    name = "VLLM_USE_FLASHINFER_SAMPLER"
+    monkeypatch.delenv(name, raising=False)
+    assert ENGINE.environment("", EngineSpec("m"))[name] == "0"
+    monkeypatch.setenv(name, "1")
+    assert ENGINE.environment("", EngineSpec("m"))[name] == "1", "the user's wins"
+
+
 def test_an_engine_that_may_sleep_offers_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("VLLM_SERVER_DEV_MODE", raising=False)
     monkeypatch.setattr(vllm, "runs_on_cpu", lambda: False)
@@ -290,6 +300,23 @@ def test_the_command_starts_it_where_there_is_one(
     assert found[start : start + len(model)] == model
     fork = EngineSpec("m", program=("fork/python", "-m", "server"))
     assert ENGINE.command(fork, 1)[3:5] == ["--model", "m"], "it may be the module"
+
+
+@pytest.mark.parametrize(
+    ("log", "doing"),
+    [
+        ("", "it imports its modules"),
+        ("(EngineCore) INFO Loading model from scratch...", "it loads weights"),
+        ("Loading model from scratch...\n[backends.py] Using cache directory: /c for vLLM's "
+         "torch.compile", "it compiles the model"),
+        ("torch.compile took 26.79 s in total\nCapturing CUDA graphs (FULL):   0%|",
+         "it captures CUDA graphs"),
+        ("Capturing CUDA graphs (FULL): 100%\nGraph capturing finished in 6 secs, took 0.39 GiB",
+         "it prepares kernels, which FlashInfer may compile for minutes the first time"),
+    ],
+)  # fmt: skip
+def test_the_log_tells_what_a_start_waits_for(log: str, doing: str) -> None:
+    assert ENGINE.doing(log) == doing
 
 
 @pytest.mark.parametrize(
