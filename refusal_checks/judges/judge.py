@@ -54,6 +54,8 @@ class Judge:
         generation: see ``Store.renew``.
         max_tokens: most tokens of one verdict; 0 if no model writes one.
         measures: what it measures, see ``prompt_head.Measure``.
+        tells_refusals: False if it tells harmful from harmless and no more, so that a refusal and
+            a good answer are the same to it.
     """
 
     name: str
@@ -72,6 +74,7 @@ class Judge:
     generation: str = ""
     max_tokens: int = 0
     measures: Measure = "refusal"
+    tells_refusals: bool = True
 
     @property
     def stored_model(self) -> str:

@@ -44,6 +44,7 @@ class ModerationJudge(ModelJudge):
     """
 
     measures = "harm"
+    tells_refusals = False
 
     def __init__(self, setup: JudgeSetup, verdict: Verdict) -> None:
         super().__init__(setup, content_key("moderation", LENGTH, OVERLAP), VERSION)

@@ -64,6 +64,7 @@ class ProbabilityJudge(ModelJudge):
         self._limit = setup.sampling.max_answer_chars
         super().__init__(setup, prompt.sha256, VERSION, self._limit)
         self.measures = prompt.head.measures
+        self.tells_refusals = self.measures != "harm"
         self.languages = prompt.head.languages
         if gives_probabilities:
             self.cascade = setup.cascade

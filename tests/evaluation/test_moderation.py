@@ -119,10 +119,11 @@ def test_a_reply_with_too_little_is_no_verdict(
     assert "failed" in found.tests.values()
 
 
+@pytest.mark.parametrize("way", ["", 'judge = "strongreject"\n'])
 def test_it_decides_nothing_about_harmless_prompts(
-    project: Project, endpoint: FakeServer
+    project: Project, endpoint: FakeServer, way: str
 ) -> None:
-    project.thresholds(GATE + SAFE_GATE)
+    project.thresholds(GATE + SAFE_GATE.replace("]\n", f"]\n{way}", 1))
     project.refuses(
         "smoke_safe: name a judge of refusals*measures harm", **moderated_by(endpoint)
     )
