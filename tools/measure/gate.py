@@ -1,13 +1,21 @@
-"""Run one evaluation of a generated benchmark, as the measuring scripts need it."""
+"""Run one evaluation of a generated benchmark, as the measuring scripts need it.
+
+``python -m tools.measure.gate JOB`` runs one in a process of its own, perhaps with an earlier
+version of the package; JOB has the fields of ``Job`` as JSON.
+"""
 
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+import tempfile
 import time
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from unittest.mock import patch
 
@@ -15,6 +23,7 @@ from refusal_checks import Prompt, RunResult, RunSpec, evaluate
 from refusal_checks.core.records import Completion
 from refusal_checks.core.verdicts import Binary, Judgement, Label
 from refusal_checks.judges.rules import KeywordJudge
+from tools.measure.plain import prompts
 
 BENCHMARK = "measured"
 
@@ -41,7 +50,7 @@ class Spent:
 
 def evaluated(
     folder: Path,
-    prompts: Sequence[str],
+    requests: Sequence[str],
     candidate: str,
     judge: str,
     settings: Mapping[str, object],
@@ -56,7 +65,7 @@ def evaluated(
         RuntimeError: the gate could not be decided.
     """
     rows = []
-    for number, prompt in enumerate(prompts):
+    for number, prompt in enumerate(requests):
         rows.append(json.dumps({"id": f"p{number}", "prompt": prompt}))
     (folder / "prompts.jsonl").write_text("\n".join([*rows, ""]))
     run_file = folder / "measure.toml"
@@ -93,6 +102,44 @@ def evaluated(
     return Spent(manifest.evaluation_s, wall, cpu, tokens, scored, result)
 
 
+@dataclass(frozen=True)
+class Job:
+    """An evaluation of generated prompts by ``--judge keyword`` with mixed verdicts.
+
+    Attributes:
+        count: number of prompts.
+        share: share of prompts with mixed verdicts.
+        keys: further keys of the run file.
+    """
+
+    count: int
+    candidate: str
+    share: float
+    keys: Mapping[str, object]
+
+    def run(self) -> tuple[float, int, int]:
+        """Return seconds, tokens, and the number of answers scored."""
+        with tempfile.TemporaryDirectory() as name, disputed(self.share):
+            spent = evaluated(
+                Path(name), prompts(self.count), self.candidate, "keyword", self.keys
+            )
+        return spent.seconds, spent.tokens, spent.scored
+
+    def run_by(self, folder: Path) -> tuple[float, int, int]:
+        """Run it by the version of the package that lies in a folder."""
+        paths = [str(folder), *filter(None, sys.path)]
+        done = subprocess.run(
+            [sys.executable, "-m", "tools.measure.gate", json.dumps(asdict(self))],
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            check=True,
+            text=True,
+        )
+        seconds, tokens, scored = json.loads(done.stdout.splitlines()[-1])
+        return seconds, tokens, scored
+
+
 @contextmanager
 def disputed(share: float) -> Iterator[None]:
     """Let ``--judge keyword`` give mixed verdicts on this share of prompts, and else compliance.
@@ -114,3 +161,7 @@ def disputed(share: float) -> Iterator[None]:
 def _fraction(text: str) -> float:
     """A number in [0, 1) that looks random, and is the same for equal texts."""
     return zlib.crc32(text.encode(errors="replace")) / 2**32
+
+
+if __name__ == "__main__":
+    print(json.dumps(Job(**json.loads(sys.argv[1])).run()))

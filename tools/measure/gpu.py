@@ -28,12 +28,11 @@ from refusal_checks.core.prompts import Message
 from refusal_checks.core.records import Completion
 from refusal_checks.core.sampling import Sampling
 from refusal_checks.core.settings import RequestPace
-from refusal_checks.engines.kinds import vllm
 from refusal_checks.models.client.answers import unpacked
 from refusal_checks.models.client.client import COMPLETIONS, Client, RequestParams
 from refusal_checks.models.client.transport import Access
 from tools.measure import bookkeeping
-from tools.measure.gate import disputed, evaluated
+from tools.measure.gate import Job
 from tools.measure.plain import UserScript, prompts
 from tools.measure.printing import by_turns, circumstances, say
 from tools.measure.shapes import measured
@@ -42,12 +41,18 @@ from tools.measure.standing import Standing
 Figures = dict[str, list[float]]
 """Values of each figure, one for each turn."""
 
+Note = Callable[[str, float], None]
+"""Called with a figure's name and value as soon as it is measured."""
+
 SAMPLINGS: Mapping[str, Mapping[str, object]] = {
     "neither": {},
     "top_k": {"top_k": 20},
     "top_p": {"top_p": 0.95},
     "top_k and top_p": {"top_k": 20, "top_p": 0.95},
 }
+
+WARM = 8
+"""Prompts of the requests that are not measured."""
 
 WITHOUT_FLASHINFER = {"VLLM_USE_FLASHINFER_SAMPLER": "0"}
 
@@ -57,22 +62,28 @@ class Machine:
     """What the parts share: the command line and the engines.
 
     Attributes:
+        keep: writes the figures of the part that goes on.
         engines: by name of the model.
     """
 
     given: Namespace
+    keep: Callable[[Figures], None] = field(default=lambda _: None)
     engines: dict[str, Standing] = field(default_factory=dict)
 
-    def by_turns(self, measure: Callable[[], Mapping[str, float]]) -> Figures:
+    def by_turns(self, measure: Callable[[Note], None]) -> Figures:
         """Measure several times, as long as the part's time allows."""
         figures: Figures = {}
         begun = time.monotonic()
+
+        def note(name: str, value: float) -> None:
+            figures.setdefault(name, []).append(value)
+            say(f"  {name}: {value:.3f}")
+            self.keep(figures)
+
         for _ in range(self.given.turns):
             if figures and time.monotonic() - begun > self.given.limit:
                 break
-            for name, value in measure().items():
-                figures.setdefault(name, []).append(value)
-                say(f"  {name}: {value:.2f}")
+            measure(note)
         return figures
 
 
@@ -83,32 +94,36 @@ def plain(machine: Machine, model: str) -> Figures:
     requests = prompts(given.prompts)
     sampling = _sampling(given)
     # Kernels are compiled at first use.
-    engines.script.run(requests, sampling, given.limit)
+    engines.script.run(requests[:WARM], sampling, given.limit)
     for when in ("disputed", "always"):
-        _gate(engines, given, when, 1.0)
+        _gate(engines, given, WARM, when, 1.0)
 
-    def turn() -> Mapping[str, float]:
-        figures: dict[str, float] = {}
+    def turn(note: Note) -> None:
+        costs: dict[str, float] = {}
         for name, more in (("script", {}), ("seeded script", {"seed": 0})):
             seconds, tokens = engines.script.run(requests, sampling | more, given.limit)
-            figures[f"{name}, s for 1,000 tokens"] = 1000 * seconds / tokens
+            costs[name] = 1000 * seconds / tokens
+            note(f"{name}, s for 1,000 tokens", costs[name])
         seconds, tokens = asyncio.run(_bare(engines, given))
-        figures["bare client, s for 1,000 tokens"] = 1000 * seconds / tokens
-        modes = [("never", 0.0)]
-        modes += [("disputed", share) for share in given.shares]
-        modes.append(("always", 0.0))
-        for when, share in modes:
+        note("bare client, s for 1,000 tokens", 1000 * seconds / tokens)
+
+        runs = [("never", 0.0, None), ("always", 0.0, None)]
+        for share in given.shares:
+            runs.insert(1, ("disputed", share, None))
+            if given.before:
+                runs.insert(2, ("disputed", share, given.before))
+        for when, share, package in runs:
             name = f"gate, {when}"
             if when == "disputed":
                 name += f" {share:.0%}"
-            cost, scored = _gate(engines, given, when, share)
-            figures[f"{name}, s for 1,000 tokens"] = cost
-            for script in ("script", "seeded script"):
-                ratio = cost / figures[f"{script}, s for 1,000 tokens"]
-                figures[f"{name} / {script}"] = ratio
+            if package:
+                name += f", {package.name}"
+            cost, scored = _gate(engines, given, given.prompts, when, share, package)
+            note(f"{name}, s for 1,000 tokens", cost)
+            for script, other in costs.items():
+                note(f"{name} / {script}", cost / other)
             if when == "disputed":
-                figures[f"{name}, answers scored"] = scored
-        return figures
+                note(f"{name}, answers scored", scored)
 
     return machine.by_turns(turn)
 
@@ -149,7 +164,12 @@ def _conversations(count: int) -> list[tuple[Message, ...]]:
 
 
 def _gate(
-    engines: Standing, given: Namespace, logprobs: str, share: float
+    engines: Standing,
+    given: Namespace,
+    count: int,
+    logprobs: str,
+    share: float,
+    package: Path | None = None,
 ) -> tuple[float, int]:
     """Seconds for 1,000 tokens through the gate, and the number of answers scored.
 
@@ -163,11 +183,9 @@ def _gate(
         "limits.in_flight": max(64, math.ceil(2 * sequences / given.samples)),
         "candidate.concurrency": 512,
     }
-    with tempfile.TemporaryDirectory() as name, disputed(share):
-        spent = evaluated(
-            Path(name), prompts(given.prompts), engines.candidate, "keyword", keys
-        )
-    return 1000 * spent.seconds / spent.tokens, spent.scored
+    job = Job(count, engines.candidate, share, keys)
+    seconds, tokens, scored = job.run_by(package) if package else job.run()
+    return 1000 * seconds / tokens, scored
 
 
 def sampling(machine: Machine, model: str) -> Figures:
@@ -176,8 +194,7 @@ def sampling(machine: Machine, model: str) -> Figures:
     engines.wait_ready()
     requests = prompts(max(1, given.prompts // 2))
 
-    def turn() -> Mapping[str, float]:
-        figures: dict[str, float] = {}
+    def turn(note: Note) -> None:
         for variant, script in engines.scripts.items():
             for name, fields in SAMPLINGS.items():
                 for seed in ({}, {"seed": 0}):
@@ -186,12 +203,10 @@ def sampling(machine: Machine, model: str) -> Figures:
                         if seed or not fields:
                             continue
                         shown.append(variant)
-                    figures[", ".join(shown)] = _cost(
-                        script, requests, given, {**fields, **seed}
-                    )
-        return figures
+                    cost = _cost(script, requests, given, {**fields, **seed})
+                    note(", ".join(shown), cost)
 
-    turn()
+    turn(lambda *_: None)
     return machine.by_turns(turn)
 
 
@@ -225,7 +240,10 @@ async def _scoring(machine: Machine, engines: Standing) -> Figures:
         total = sum(answer.tokens for several in answers for answer in several)
         kept = dict(client._prompts)
         scored: dict[str, list[list[float | None]]] = {}
+        begun_all = time.monotonic()
         for _ in range(given.turns):
+            if figures and time.monotonic() - begun_all > given.limit:
+                break
             for name, way in WAYS.items():
                 client._prompts |= kept
                 begun = time.monotonic()
@@ -241,6 +259,7 @@ async def _scoring(machine: Machine, engines: Standing) -> Figures:
                 seconds = 1000 * (time.monotonic() - begun) / total
                 figures.setdefault(name, []).append(seconds)
                 say(f"  {name}: {seconds:.3f}")
+                machine.keep(figures)
     for name, means in scored.items():
         figures[f"{name}: largest difference"] = [
             _difference(means, scored[next(iter(scored))])
@@ -347,11 +366,10 @@ def main() -> None:
         if any(part in PARTS for part in given.parts):
             for name in given.models:
                 variants = {}
-                if name == given.models[0] and not vllm.runs_on_cpu():
+                if name == given.models[0] and given.flashinfer:
                     variants = {"no FlashInfer": WITHOUT_FLASHINFER}
                 model = measured(name, folder, given.tokenizer)
-                logs = given.out / "logs" / name.replace(":", "-")
-                engines = Standing(model, logs, variants)
+                engines = Standing(model, given.out, variants)
                 machine.engines[name] = stack.enter_context(engines)
         jobs: list[tuple[str, Callable[[], Figures]]] = []
         for part in given.parts:
@@ -366,6 +384,7 @@ def main() -> None:
                 report.add(title, f"left out after {took:.0f} s (--seconds)")
                 continue
             say(f"{title} ({took:.0f} s)")
+            machine.keep = partial(report.add, title, is_final=False)
             try:
                 report.add(title, job())
             except Exception as fault:  # whatever stops a part, the others are measured
@@ -384,9 +403,10 @@ class _Report:
         self._head = head
         self._parts: dict[str, Figures | str] = {}
 
-    def add(self, title: str, found: Figures | str) -> None:
+    def add(self, title: str, found: Figures | str, *, is_final: bool = True) -> None:
         self._parts[title] = found
-        say(_shown(title, found))
+        if is_final:
+            say(_shown(title, found))
         tables = [self._head, *(_shown(*part) for part in self._parts.items())]
         (self._folder / "tables.md").write_text("\n\n".join(tables) + "\n")
         text = json.dumps({"circumstances": self._head, "parts": self._parts}, indent=1)
@@ -422,6 +442,17 @@ def _parser() -> argparse.ArgumentParser:
         help="for shapes: whose tokenizer and chat template they get",
     )
     add("--parts", nargs="+", choices=every, default=every, metavar="PART")
+    add(
+        "--flashinfer",
+        action="store_true",
+        help="sample without it as well; its first start compiles for minutes",
+    )
+    add(
+        "--before",
+        type=Path,
+        metavar="FOLDER",
+        help="that has an earlier refusal_checks package, which is measured as well",
+    )
     add("--prompts", type=int, default=64)
     add("--samples", type=int, default=4, metavar="K")
     add("--tokens", type=int, default=256, help="of an answer, at most")

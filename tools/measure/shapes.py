@@ -83,7 +83,7 @@ def measured(name: str, folder: Path, tokenizer: str = "demo:base") -> Measured:
         tokenizer: a model whose tokenizer and chat template a shape gets.
     """
     if name not in SHAPES:
-        return Measured(name, weights(name), False, 3 * GIB, 512)
+        return Measured(name, weights(name), False, 6 * GIB, 1024)
     made = folder / name
     source = weights(tokenizer)
     shutil.copytree(source, made, ignore=shutil.ignore_patterns("*.safetensors*"))

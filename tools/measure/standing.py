@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -44,21 +45,23 @@ class Standing:
         for name, value in model.arguments.items():
             flags += [f"--{name.replace('_', '-')}", str(value)]
         spec = EngineSpec(model.path, tuple(flags))
-        self.server = EngineProcess(spec, folder / "server.log")
+        stem = re.sub(r"[^\w.-]+", "-", model.name)
+        self.server = EngineProcess(spec, folder / f"{stem}-server.log")
         self.server.place = _place()
         # Engines that compile the same model at once must not write the same files.
         cache = Path(os.environ.get(CACHE, str(folder)))
-        os.environ[CACHE] = str(cache / f"{model.name}-server".replace(":", "-"))
+        os.environ[CACHE] = str(cache / f"{stem}-server")
         self.server.launch()
         self._stack.callback(self.server.stop)
         self.scripts: dict[str, UserScript] = {}
         for name, variables in {"script": {}, **variants}.items():
             arguments = model.arguments
-            added = variables | {CACHE: str(cache / f"{model.name}-{name}")}
+            label = f"{stem}-{name.replace(' ', '-')}"
+            added = variables | {CACHE: str(cache / label)}
             if vllm.runs_on_cpu():
                 arguments |= cpu_arguments()
                 added |= {"VLLM_CPU_KVCACHE_SPACE": "1"}
-            script = UserScript(model.path, arguments, added, folder / f"{name}.log")
+            script = UserScript(model.path, arguments, added, folder / f"{label}.log")
             self.scripts[name] = self._stack.enter_context(script)
         os.environ[CACHE] = str(cache)
 
