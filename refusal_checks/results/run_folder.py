@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError
 
 from refusal_checks.core import suggestions
 from refusal_checks.core.errors import (
@@ -479,9 +480,13 @@ def _dump_line(prompt: Prompt, records: Iterable[Record]) -> str:
         _Answer(record.sample, record.completion, record.judgement, record.votes)
         for record in records
     )
-    line = _line_form().dump_python(_Line(prompt, answers), mode="json")
-    # Errors of servers may hold text that no encoding has.
-    return storable(json.dumps(line, ensure_ascii=False)) + "\n"
+    line = _Line(prompt, answers)
+    try:
+        return _line_form().dump_json(line).decode() + "\n"
+    except PydanticSerializationError:
+        # Errors of servers may hold text that no encoding has.
+        values = _line_form().dump_python(line, mode="json")
+        return storable(json.dumps(values, ensure_ascii=False)) + "\n"
 
 
 def _why(fault: ValueError | RecursionError) -> str:

@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Self
 
@@ -77,6 +79,7 @@ class UserScript:
                 stdout=file,
                 stderr=file,
                 pass_fds=[own],
+                start_new_session=True,
                 env=os.environ | {"VLLM_NO_USAGE_STATS": "1"} | dict(variables),
             )
         os.close(own)
@@ -86,7 +89,9 @@ class UserScript:
         return self
 
     def __exit__(self, *fault: object) -> None:
-        self._process.kill()
+        # vLLM's engine is a process of its own, which would stay.
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         self._replies.close()
 
