@@ -54,7 +54,9 @@ class Standing:
         self.server.launch()
         self._stack.callback(self.server.stop)
         self.scripts: dict[str, UserScript] = {}
-        for name, variables in {"script": {}, **variants}.items():
+        # Without FlashInfer, as the gate's engines: seeded requests never use it.
+        usual = {"VLLM_USE_FLASHINFER_SAMPLER": "0"}
+        for name, variables in {"script": usual, **variants}.items():
             arguments = model.arguments
             label = f"{stem}-{name.replace(' ', '-')}"
             added = variables | {CACHE: str(cache / label)}
