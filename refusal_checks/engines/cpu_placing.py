@@ -76,9 +76,7 @@ class Cores:
                 place = self._place(need, ids, needs)
                 places[need] = replace(place, shared=len(busy) > 1)
         else:
-            places = self.apart(
-                busy, replace(request, candidate_devices=(), judge_devices=())
-            )
+            places = self.apart(busy, PlacementRequest())
         for need in needs:
             if need not in places:
                 places[need] = replace(self._place(need, ids, needs), threads=1)

@@ -80,6 +80,9 @@ class Gpus:
         count = len(self._ids)
         return sum(self._least(need, count) for need in needs) <= count
 
+    def fit_alone(self, need: EngineNeed) -> bool:
+        return self._fit([need], self._least(need, len(self._ids)))
+
     def fit_together(self, needs: Sequence[EngineNeed]) -> bool:
         """True if the engines can share the GPUs; unknown weights count as nothing."""
         return self._fit(needs, self._cut(needs, len(self._ids)))
@@ -158,18 +161,28 @@ class Gpus:
         """
         cut = self._cut(needs, len(self._ids))
         self._require_room(needs, cut, request)
-        shares = self._shares(needs, cut)
-        is_spread = any(need.parallel.is_given for need in needs)
+        singles = self._singles(needs)
+        shares = self._shares(needs, cut, singles)
         places = {}
         for need in needs:
             is_known = need.weights is not None and self._devices.memory
             own_cut = cut if is_known else 0
             ids = self._ids
-            is_single = is_spread and is_known and not need.answers
-            if self._devices.are_slices or (is_single and not need.parallel.is_given):
+            if self._devices.are_slices or need in singles:
                 ids = ids[:cut]
             places[need] = self._place(need, ids, own_cut, shares.get(need))
         return self._with_caches(places, cut)
+
+    def _singles(self, needs: Sequence[EngineNeed]) -> list[EngineNeed]:
+        """Judges of which one copy runs beside models that the user spreads."""
+        if not any(need.parallel.is_given for need in needs):
+            return []
+        singles = []
+        for need in needs:
+            is_known = need.weights is not None and self._devices.memory
+            if is_known and not (need.answers or need.parallel.is_given):
+                singles.append(need)
+        return singles
 
     def _with_caches(self, places: Places, cut: int) -> Places:
         """Add the size of each engine's cache, so that all can load at once.
@@ -209,11 +222,17 @@ class Gpus:
         logits = LOGITS * answers * (need.vocabulary or VOCABULARY) / 2**30
         return WORKING[is_large] + logits
 
-    def _shares(self, needs: Sequence[EngineNeed], cut: int) -> dict[EngineNeed, float]:
+    def _shares(
+        self,
+        needs: Sequence[EngineNeed],
+        cut: int,
+        singles: Sequence[EngineNeed],
+    ) -> dict[EngineNeed, float]:
         """The share of memory for each engine whose share the user does not set.
 
         It is the engine's weights and an equal part of the rest. An encoder, which has no cache to
-        fill, gets no more than it needs.
+        fill, gets no more than it needs, and a single copy of a judge, which leaves the rest of its
+        share unused on the other GPUs, little more.
         """
         named = sum(need.parallel.memory or 0.0 for need in needs)
         usable = max(SPARE, self._usable - named)
@@ -224,10 +243,14 @@ class Gpus:
         # Weights that may not fit are divided in proportion: the user wants all at once.
         shrunk = min(1.0, usable / total) if total else 1.0
 
-        encoders = [need for need in free if need.is_encoder and self._devices.memory]
-        part = min(left / max(1, len(free)), ENCODER_OVERHEAD / self._memory)
-        parts = dict.fromkeys(encoders, part)
-        others = max(1, len(free) - len(encoders))
+        equal = left / max(1, len(free))
+        parts: dict[EngineNeed, float] = {}
+        for need in free:
+            if need in singles:
+                parts[need] = min(equal, 2 * OVERHEAD / self._memory)
+            if need.is_encoder and self._devices.memory:
+                parts[need] = min(equal, ENCODER_OVERHEAD / self._memory)
+        others = max(1, len(free) - len(parts))
         equal_part = (left - sum(parts.values())) / others
         shares = {}
         for need in free:

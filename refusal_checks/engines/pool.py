@@ -264,29 +264,12 @@ class Engines(Servers):
     def _needed(self, models: Iterable[Model]) -> Needs:
         """The engines of these models, with what they need for all their roles in the run."""
         specs = _specs(models)
-        candidate = _specs([self._settings.candidate])
-        judges = _specs(self._settings.judges)
-        classifiers = _specs(filter(_classifies, self._models))
-        loaded = {
-            EngineSpec.of(model): model
-            for model in self._models
-            if isinstance(model, Served)
+        whole = needs_of([self._settings.candidate], self._settings.judges)
+        return {
+            process: whole[spec]
+            for spec, process in self._engines.items()
+            if spec in specs
         }
-        needed: Needs = {}
-        for spec, process in self._engines.items():
-            if spec in specs:
-                engine = process.engine
-                needed[process] = EngineNeed(
-                    spec.model,
-                    engine.parallel(spec.args),
-                    weights.weights_gib(spec.model, *engine.weights_at(spec.args)),
-                    answers=spec in candidate,
-                    judges=spec in judges,
-                    classifies=spec in classifiers,
-                    vocabulary=model_files.vocabulary(loaded[spec]),
-                    is_mixture=model_files.is_mixture(loaded[spec]),
-                )
-        return needed
 
     # Starts and stops
 
@@ -469,5 +452,30 @@ def _specs(models: Iterable[Model]) -> dict[EngineSpec, None]:
     return dict.fromkeys(map(EngineSpec.of, served))
 
 
-def _classifies(model: Model) -> bool:
-    return isinstance(model, Served) and model_files.classes(model) is not None
+def needs_of(
+    candidates: Iterable[Model], judges: Iterable[Model]
+) -> dict[EngineSpec, EngineNeed]:
+    """What the engines of these models need, with both roles for one that serves both."""
+    answering, judging = _specs(candidates), _specs(judges)
+    needs: dict[EngineSpec, EngineNeed] = {}
+    for model in (*candidates, *judges):
+        if not isinstance(model, Served):
+            continue
+        spec = EngineSpec.of(model)
+        engine = kinds.get(spec.engine)
+        revision, cache = engine.weights_at(spec.args)
+        size = weights.weights_gib(spec.model, revision, cache)
+        about = model_files.configuration(model)
+        if size and not about:
+            about = weights.configuration_on_hub(spec.model, revision)
+        needs[spec] = EngineNeed(
+            spec.model,
+            engine.parallel(spec.args),
+            size,
+            answers=spec in answering,
+            judges=spec in judging,
+            classifies=model_files.classes(model) is not None,
+            vocabulary=model_files.vocabulary(about),
+            is_mixture=model_files.is_mixture(about),
+        )
+    return needs

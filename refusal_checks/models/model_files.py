@@ -86,9 +86,8 @@ def _read_object(path: Path | None) -> Mapping[str, Any]:
     return {}
 
 
-def vocabulary(model: Served) -> int | None:
-    """Number of tokens that a model knows, from its configuration; None if it does not say."""
-    about = configuration(model)
+def vocabulary(about: Mapping[str, Any]) -> int | None:
+    """Number of tokens that a model knows, from its ``config.json``; None if it does not say."""
     with suppress(*MALFORMED):
         size = about.get("text_config", about)["vocab_size"]
         if type(size) is int and size > 0:
@@ -99,9 +98,8 @@ def vocabulary(model: Served) -> int | None:
 _EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
 
 
-def is_mixture(model: Served) -> bool:
-    """True if a model's configuration names several experts."""
-    about = configuration(model)
+def is_mixture(about: Mapping[str, Any]) -> bool:
+    """True if a model's ``config.json`` names several experts."""
     with suppress(*MALFORMED):
         text = about.get("text_config", about)
         return any(int(text.get(name) or 0) > 1 for name in _EXPERTS)

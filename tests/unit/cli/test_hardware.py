@@ -1,0 +1,110 @@
+"""Where the doctor says that engines would go on hardware that is not here."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from refusal_checks.cli._common import overrides
+from refusal_checks.cli.doctor.checks import Level
+from refusal_checks.cli.doctor.hardware import parsed, planned
+from refusal_checks.core.errors import UserError
+from refusal_checks.engines.kinds.vllm import Vllm
+from refusal_checks.spec import RunSpec
+
+ALONE = "beside openai/gpt-oss-20b, a candidate may have"
+
+
+def model(folder: Path, gib: float) -> str:
+    """A folder that says that it has weights of this size."""
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps({"vocab_size": 152_000}))
+    size = {"metadata": {"total_size": int(gib * 2**30)}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(size))
+    return str(folder)
+
+
+def said(hardware: str, *keys: str, **models: str | None) -> list[str]:
+    spec = RunSpec.of(overrides([*keys], **models))
+    return [f"{one.level} {one.text}" for one in planned(spec, parsed(hardware))]
+
+
+@pytest.mark.parametrize(
+    ("hardware", "expected"),
+    [
+        ("1x24GiB", f"1 x 24 GiB: {ALONE} 0.5 GiB (0.3 billion parameters of 16 bits); in turns, "
+         "17.5 GiB (9.4 billion parameters of 16 bits)"),
+        ("1x16", "1 x 16 GiB: no candidate fits beside openai/gpt-oss-20b; in turns, 10.0 GiB (5.4 "
+         "billion parameters of 16 bits)"),
+        ("2x80gb", f"2 x 80 GiB: {ALONE} 115.0 GiB (62 billion parameters of 16 bits); in turns, "
+         "136.0 GiB (73 billion parameters of 16 bits)"),
+        ("8X80G", f"8 x 80 GiB: {ALONE} 499.0 GiB (268 billion parameters of 16 bits); in turns, "
+         "544.0 GiB (292 billion parameters of 16 bits)"),
+    ],
+)  # fmt: skip
+def test_the_largest_candidate_beside_the_default_judge(
+    hardware: str, expected: str
+) -> None:
+    (line,) = said(hardware)
+    assert line == f"OK {expected}"
+
+
+@pytest.mark.parametrize(
+    ("hardware", "keys", "expected"),
+    [
+        # 0.9 x 24 GiB, and what vLLM's 256 answers of 152,000 tokens leave of it for a cache.
+        ("1x24", (), "OK 1 x 24 GiB, turns: candidate m/seven (15.0 GiB) on GPU 0, "
+         "21.6 GiB of each; judge openai/gpt-oss-20b (12.8 GiB) on GPU 0, 21.6 GiB of each"),
+        ("1x24", ("limits.stop_early=true",), "FAIL leave out --stop-early, so that they take "
+         "turns: m/seven (15.0 GiB) and openai/gpt-oss-20b (12.8 GiB) do not fit on GPU 0 of 24 "
+         "GiB at the same time"),
+        ("2x80", (), "OK 2 x 80 GiB, split: candidate m/seven (15.0 GiB) on GPU 0, "
+         "72.0 GiB of each; judge openai/gpt-oss-20b (12.8 GiB) on GPU 1, 72.0 GiB of each"),
+        ("8x80", (), "OK 8 x 80 GiB, split: candidate m/seven (15.0 GiB) on GPU "
+         "0,1,2,3,4,5,6, 7 copies, 72.0 GiB of each; judge openai/gpt-oss-20b (12.8 GiB) on GPU 7, "
+         "72.0 GiB of each"),
+        ("8x80", ("candidate.args=--tensor-parallel-size 8",), "OK 8 x 80 GiB, "
+         "together: candidate m/seven (15.0 GiB) on GPU 0,1,2,3,4,5,6,7, 51.2 GiB of each with a "
+         "cache of 43.4; judge openai/gpt-oss-20b (12.8 GiB) on GPU 0, 20.8 GiB of each with a "
+         "cache of 1.1"),
+        ("1x80", ("candidate.args=--gpu-memory-utilization 0.95",), "OK 1 x 80 GiB, "
+         "turns: candidate m/seven (15.0 GiB) on GPU 0, 76.0 GiB of each; judge openai/gpt-oss-20b "
+         "(12.8 GiB) on GPU 0, 72.0 GiB of each"),
+    ],
+)  # fmt: skip
+def test_where_a_candidate_and_the_default_judge_go(
+    tmp_path: Path, hardware: str, keys: tuple[str, ...], expected: str
+) -> None:
+    (tmp_path / "m").mkdir()
+    candidate = model(tmp_path / "m" / "seven", 15.0)
+    first, _ = said(hardware, *keys, candidate=candidate)
+    assert first == expected
+
+
+def test_judges_that_are_named_count_and_those_without_an_engine_do_not(
+    tmp_path: Path,
+) -> None:
+    judge = model(tmp_path / "judge", 40.0)
+    (line,) = said("1x80", judge=judge)
+    assert "/judge, a candidate may have 24.0 GiB" in line
+    (line,) = said("1x80", judge="keyword")
+    assert "beside no judge with an engine, a candidate may have 68.0 GiB" in line
+    assert "in turns" not in line
+
+
+def test_what_is_no_hardware_is_refused() -> None:
+    for text in ("24", "0x80", "2x0", "2x", "x80", "2 x 80"):
+        with pytest.raises(UserError, match="write the number of GPUs and the GiB of"):
+            parsed(text)
+
+
+def test_a_model_that_is_not_here_fails(tmp_path: Path) -> None:
+    spec = RunSpec.of(overrides([], candidate=str(tmp_path / "none")))
+    (finding,) = planned(spec, parsed("1x80"))
+    assert finding.level is Level.FAIL
+    assert "no such folder" in finding.text
+
+
+@pytest.fixture(autouse=True)
+def _installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Vllm, "is_installed", lambda self: True)
