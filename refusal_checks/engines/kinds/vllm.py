@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 from refusal_checks.core.errors import ModelError, UserError
 from refusal_checks.engines.engine import (
@@ -95,36 +95,13 @@ def cpu_dtype(about: Path = Path("/proc/cpuinfo")) -> str:
     return "float32" if "\nflags" in text and "avx512f" not in text else "bfloat16"
 
 
-class _Features(NamedTuple):
-    """What only some versions of vLLM have; all else that is used exists since before 0.20.
-
-    Attributes:
-        shutdown_timeout: ``--shutdown-timeout``, without which an engine stops less gently.
-        startup_plan: it remembers how much memory it measured at the first start.
-        serve: the command ``vllm`` works, of which the module is deprecated since 0.29.
-    """
-
-    shutdown_timeout: bool
-    startup_plan: bool
-    serve: bool
-
-
-def _features() -> _Features:
-    version = _version()
-    return _Features(
-        shutdown_timeout=_is_since(version, (0, 25)),
-        startup_plan=_is_since(version, (0, 30)),
-        serve=_has_command(),
-    )
-
-
-def _is_since(version: str, first: tuple[int, int]) -> bool:
-    """True for this release and later ones, and for builds from a checkout."""
+def _stops_gently(version: str) -> bool:
+    """True if this vLLM has ``--shutdown-timeout``: from 0.25 on, and in builds from a checkout."""
     numbers = re.match(r"(\d+)\.(\d+)", version)
     if numbers is None:
         return True
     release = int(numbers[1]), int(numbers[2])
-    return release == (0, 0) or release >= first
+    return release == (0, 0) or release >= (0, 25)
 
 
 def _has_command() -> bool:
@@ -175,6 +152,9 @@ class Vllm(Engine):
         model = ["--model", spec.model]
         if not spec.program and self.program == _COMMAND:
             model = [spec.model]
+            if place.copies * self.parallel(spec.args).copies > 1:
+                # As many HTTP servers as copies would be started, each with its own share of them.
+                model += ["--api-server-count", "1"]
         arguments = [*model, *address, *self._settings(spec)]
         # Another program may not have this package.
         if not spec.program:
@@ -213,7 +193,8 @@ class Vllm(Engine):
     def _settings(self, spec: EngineSpec) -> list[str]:
         # The sampling of a run is what its settings say, not what a model's folder suggests.
         settings = ["--generation-config", "vllm"]
-        if _features().shutdown_timeout:
+        # All other flags exist since before 0.20; without this one an engine stops less gently.
+        if _stops_gently(_version()):
             settings += ["--shutdown-timeout", "3"]
         # A weak judge can otherwise spend its whole budget on white space between JSON tokens;
         # to forbid that needs a named backend.
@@ -259,9 +240,6 @@ class Vllm(Engine):
             if self._in_one_process(spec):
                 # Else the platform turns the uni executor back into one more process to start.
                 variables["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
-        elif place.cache is None and _features().startup_plan:
-            # The next start on a device with as much free memory measures nothing.
-            variables["VLLM_ENABLE_STARTUP_PLAN"] = "1"
         if place.can_sleep:
             # The paths exist in this mode alone; ``KeyCheck`` guards all that it adds.
             variables["VLLM_SERVER_DEV_MODE"] = "1"
