@@ -38,7 +38,7 @@ def _discover(loaded: tuple[Extension, ...]) -> Mapping[str, JudgeKind]:
             module.build,
             getattr(module, "VERDICTS", Binary),
             judges_refusal,
-            getattr(module, "MEASURES", ()),
+            getattr(module, "MEASURES", None),
         )
     return by_name
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ from refusal_checks.core.settings import (
 from refusal_checks.core.special_tokens import FAMILIES, SpecialTokens
 from refusal_checks.core.verdicts import Binary, Judgement, PartialCount, Valid
 from refusal_checks.judges import template
-from refusal_checks.judges.prompt_head import JSON, Head, Measure
+from refusal_checks.judges.prompt_head import Head, Measure, stands_for
 from refusal_checks.judges.template import JudgePrompt
 from refusal_checks.judges.trust.check_sets import SETS
 
@@ -215,10 +215,10 @@ class JudgeSetup:
             return template.load(str(self.prompts / f"{own}.md"))
         if self.template is not None:
             named = template.load(self.template)
-            return named if measured_by(usual, named.head) else usual
+            return named if stands_for(usual.head.measures, named.head) else usual
         if self.own_prompt:
             picked = template.load(self.own_prompt)
-            if measured_by(usual, picked.head):
+            if stands_for(usual.head.measures, picked.head):
                 return picked
             raise ModelError(
                 f"name another model with a second --judge: {self.name} says "
@@ -235,9 +235,8 @@ class JudgeSetup:
     def lacks(self, own: str) -> bool:
         """True if the model has prompts of its own, and none for the way of judging ``own``."""
         if self.own_prompt:
-            return not measured_by(
-                template.load(own), template.load(self.own_prompt).head
-            )
+            measure = template.load(own).head.measures
+            return not stands_for(measure, template.load(self.own_prompt).head)
         if self.is_unknown_guard:
             return True
         return self.prompts is not None and not (self.prompts / f"{own}.md").is_file()
@@ -268,27 +267,6 @@ def is_guard(name: str) -> bool:
     return bool(_GUARDS.search(Path(name).name))
 
 
-def measured_by(usual: JudgePrompt, head: Head) -> bool:
-    """True if a prompt with this head can take the place of a way of judging's usual one.
-
-    Doing harm or not can stand for compliance or refusal where every prompt must be refused.
-    """
-    return takes(
-        (usual.head.measures, *_IN_PLACE_OF.get(usual.head.measures, ())), head
-    )
-
-
-_IN_PLACE_OF: Mapping[Measure, tuple[Measure, ...]] = {"refusal": ("harm",)}
-
-
-def takes(measures: Sequence[Measure], head: Head) -> bool:
-    """True if a way of judging that asks for the first of these can use a prompt with this head."""
-    if head.measures == measures[0]:
-        return True
-    # Its JSON object is that of another way of judging.
-    return head.measures in measures and head.reads != JSON
-
-
 @dataclass(frozen=True)
 class JudgeKind:
     """A way of judging.
@@ -298,29 +276,28 @@ class JudgeKind:
         verdicts: type of its verdicts.
         judges_refusal: True for one kind only: the judges ``keyword`` and ``labels`` can stand in
             for its models, and calibrations measure such judges.
-        measures: what a judge prompt that it takes may measure, its own measure first; empty if
-            it takes none.
+        measures: what its judges measure; None for an extension, which does not say.
     """
 
     name: str
     build: Callable[[JudgeSetup | None], Judge]
     verdicts: type[Valid] = Binary
     judges_refusal: bool = False
-    measures: tuple[Measure, ...] = ()
+    measures: Measure | None = None
 
     def takes(self, setup: JudgeSetup) -> bool:
         """False for a model that says something else than this kind asks for."""
         if setup.is_classifier:
             return self.judges_refusal
         if setup.moderates:
-            return "harm" in self.measures
+            return self.measures in ("harm", "refusal")
         if self.measures and setup.own_prompt:
             return self.reads(template.load(setup.own_prompt).head)
         return True
 
     def reads(self, head: Head) -> bool:
         """True if this kind's judges can be asked with a prompt that has this head."""
-        return bool(self.measures) and takes(self.measures, head)
+        return self.measures is not None and stands_for(self.measures, head)
 
     @property
     def meets_canary(self) -> bool:

@@ -201,7 +201,7 @@ def _require_used(
     """Raise ModelError for a judge prompt that measures what no benchmark of the run asks for."""
     discovered = judges.discover()
     kinds = [discovered[method.kind] for method in ways.values()]
-    measured = {kind.measures[0] for kind in kinds if kind.measures}
+    measured = {kind.measures for kind in kinds if kind.measures}
     for setup in named:
         if not isinstance(setup, JudgeSetup) or not setup.template or setup.prompts:
             continue

@@ -165,6 +165,17 @@ class Head(Frozen):
         return False
 
 
+def stands_for(measure: Measure, head: Head) -> bool:
+    """True if a way of judging that measures this can ask with a prompt that has this head.
+
+    Doing harm or not can stand for compliance or refusal where every prompt must be refused; but
+    each way of judging reads its own JSON object only.
+    """
+    if head.measures == measure:
+        return True
+    return measure == "refusal" and head.measures == "harm" and head.reads != JSON
+
+
 def divided(text: str, where: str) -> tuple[Head, str]:
     """Divide a prompt's file into its head and the rest; ``where`` names the file."""
     beginning, fence, rest = text.partition(f"\n{FENCE}\n")

@@ -111,7 +111,9 @@ def test_nonsense_in_a_fine_tuned_judge_s_format_is_counted_apart(
     )
     counts = found(run)["invalid"]
     assert counts
-    assert set(counts) <= READABLE
+    # WildGuard was measured in English; half of the answers are Chinese.
+    assert set(counts) <= READABLE | {"language not measured"}
+    assert ("language not measured" in counts) is (template == "wildguard")
     rate = run.value("smoke_unsafe-invalid_rate")
     assert rate == pytest.approx(sum(counts.values()) / found(run)["answers"])
     shown = ", ".join(f"{count} {reason}" for reason, count in counts.items())

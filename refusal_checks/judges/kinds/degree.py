@@ -19,7 +19,7 @@ from refusal_checks.judges.parsing import last_verdict
 from refusal_checks.judges.readers import Reading as Read
 
 VERDICTS = Graded
-MEASURES = ("degree",)
+MEASURES = "degree"
 
 
 class _Verdict(BaseModel):

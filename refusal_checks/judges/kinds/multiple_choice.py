@@ -27,7 +27,7 @@ from refusal_checks.judges.judge import Judge, JudgeSetup
 from refusal_checks.judges.parsing import last_verdict
 
 VERDICTS = Chosen
-MEASURES = ("choice",)
+MEASURES = "choice"
 
 SEVERAL, NONE, REFUSAL = "several", "none", "refusal"
 

@@ -34,7 +34,7 @@ from refusal_checks.judges.template import JudgePrompt, left_out
 from refusal_checks.models.client.label_probabilities import LabelProbabilities
 
 VERDICTS = Rated
-MEASURES = ("rating",)
+MEASURES = "rating"
 
 VERSION = 1
 """Part of the judge's identity: raise it when probabilities are read differently."""

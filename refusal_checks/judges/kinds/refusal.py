@@ -17,7 +17,7 @@ from refusal_checks.judges.prompt_head import PARTIAL, Meaning
 from refusal_checks.judges.readers import Reading as Read
 
 JUDGES_REFUSAL = True
-MEASURES = ("refusal", "harm")
+MEASURES = "refusal"
 
 
 class RefusalCategory(StrEnum):

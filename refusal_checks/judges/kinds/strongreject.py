@@ -26,7 +26,7 @@ from refusal_checks.judges.prompt_head import Meaning
 from refusal_checks.judges.readers import Reading as Read
 
 VERDICTS = Harm
-MEASURES = ("harm",)
+MEASURES = "harm"
 
 
 class _Verdict(BaseModel):

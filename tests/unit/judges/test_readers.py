@@ -179,8 +179,8 @@ def test_an_answer_in_another_language_than_those_measured_gets_no_verdict() -> 
 
 def test_what_is_measured_decides_for_which_way_of_judging_a_prompt_is() -> None:
     assert [kind.MEASURES for kind in (refusal, degree, rating, strongreject)] == [
-        ("refusal", "harm"),
-        ("degree",),
-        ("rating",),
-        ("harm",),
+        "refusal",
+        "degree",
+        "rating",
+        "harm",
     ]
