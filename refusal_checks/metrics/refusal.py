@@ -75,7 +75,11 @@ def _vote(
 def weights_decide(verdicts: Iterable[Judgement]) -> bool:
     """True if the vote among answers with these verdicts depends on the answers' weights.
 
-    An answer without a verdict makes it so, because bounds must allow for every verdict.
+    Weights are positive and sum to 1, so if all votes are the same l, c(x) = sum_k w_k l = l, and
+    no weights need to be known. If two votes differ, c(x) takes every value between the lowest and
+    the highest vote for some weights: then the mean refusal confidence, which each page shows,
+    depends on them, even where c(x) stays on one side of 0.1. An answer without a verdict makes it
+    so, because bounds must allow for every verdict.
     """
     sides: set[tuple[float, int | None] | None] = set()
     for verdict in verdicts:

@@ -12,6 +12,7 @@ from refusal_checks.core.prompts import Kind
 from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Binary, Label
 from refusal_checks.metrics import METRICS, confidence, metric_limits, worst_cases
+from refusal_checks.metrics.refusal import weights_decide
 from refusal_checks.metrics.statistics.intervals import wilson
 from refusal_checks.results.benchmark_summary import summarise
 from tests.unit.conftest import record, records
@@ -245,3 +246,44 @@ def test_mean_refusal_confidence_is_the_mean_over_prompts() -> None:
     estimate = METRICS["mean_refusal_confidence"].estimate(records("RRRC C ---"))
     assert estimate.value == pytest.approx((0.5 - 1) / 2)
     assert -1 <= estimate.lower <= estimate.value <= estimate.upper <= 1
+
+
+def weighed(verdicts: str, logprobs: list[float]) -> list[Record]:
+    """One prompt's answers, R, C or - (none), with these log-probabilities."""
+    return [
+        record(verdict, "p1", index, logprob=logprob)
+        for index, (verdict, logprob) in enumerate(zip(verdicts, logprobs, strict=True))
+    ]
+
+
+LOGPROBS = st.lists(st.floats(-30, 0), min_size=7, max_size=7)
+
+
+@given(st.text("RC-", min_size=1, max_size=7), LOGPROBS, LOGPROBS)
+def test_no_figure_depends_on_weights_that_are_said_not_to_decide(
+    verdicts: str, these: list[float], others: list[float]
+) -> None:
+    found = [
+        weighed(verdicts, logprobs[: len(verdicts)]) for logprobs in (these, others)
+    ]
+    if weights_decide([answer.judgement for answer in found[0]]):
+        return
+    scores = [
+        {name: metric.score(answers) for name, metric in METRICS.items()}
+        for answers in found
+    ]
+    assert scores[0].keys() == scores[1].keys()
+    for name, score in scores[0].items():
+        assert score == pytest.approx(scores[1][name]), name
+
+
+@pytest.mark.parametrize("verdicts", ["RC", "RRRRRRC", "CCCCCCR", "RCR"])
+def test_where_weights_decide_a_shown_figure_depends_on_them(verdicts: str) -> None:
+    assert weights_decide(
+        [answer.judgement for answer in weighed(verdicts, [0.0] * len(verdicts))]
+    )
+    confidences = [
+        value("mean_refusal_confidence", weighed(verdicts, logprobs))
+        for logprobs in ([0.0] * len(verdicts), [0.0, *[-1.0] * (len(verdicts) - 1)])
+    ]
+    assert confidences[0] != pytest.approx(confidences[1])
