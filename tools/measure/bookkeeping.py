@@ -69,7 +69,8 @@ def bodies(count: int, samples: int) -> list[Body]:
 async def send(url: str, requests: Sequence[Body]) -> None:
     """Send all requests, ``AT_ONCE`` at a time."""
     connector = aiohttp.TCPConnector(limit=AT_ONCE)
-    async with aiohttp.ClientSession(connector=connector) as session:
+    endless = aiohttp.ClientTimeout(total=None, sock_connect=None)
+    async with aiohttp.ClientSession(connector=connector, timeout=endless) as session:
 
         async def post(body: Body) -> None:
             async with session.post(f"{url}/chat/completions", json=body) as reply:
@@ -85,6 +86,10 @@ def figures(count: int, samples: int, turns: int) -> dict[str, list[float]]:
     with instant_server() as url:
         for number in range(turns):
             spent = gate(url, count, samples)
+            if number == 0:
+                # Before the bare client, which holds all its requests at once.
+                peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+                measured["peak memory of the gate, MiB"] = [peak]
             seconds, cpu = bare(url, count, samples)
             row = {
                 "gate, seconds": spent.seconds,
@@ -96,9 +101,6 @@ def figures(count: int, samples: int, turns: int) -> dict[str, list[float]]:
             say(f"turn {number + 1} of {turns}: {spent.seconds:.1f} / {seconds:.1f} s")
             for name, value in row.items():
                 measured.setdefault(name, []).append(value)
-    measured["peak memory, MiB"] = [
-        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    ]
     return measured
 
 
