@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -30,6 +31,11 @@ ONE = Devices("gpu", ("0",), 80.0)
 
 CASES: Mapping[str, tuple[Devices, str, Mapping[str, Any]]] = {
     "nothing said, one GPU": (ONE, "", {"gpu_memory_utilization": 0.45}),
+    "the user's cache": (
+        ONE,
+        "--kv-cache-memory-bytes 2G",
+        {"kv_cache_memory_bytes": 2 * 2**30},
+    ),
     "the user's share": (
         ONE,
         "--gpu-memory-utilization 0.3",
@@ -77,6 +83,7 @@ def line(devices: Devices, args: str, cpu: bool) -> list[str]:
         EngineNeed("org/judge", weights=15.0, answers=False),
     ]
     place = choose(devices, needs, PlacementRequest()).places[0]
+    place = replace(place, is_eager=True, can_sleep=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(vllm, "runs_on_cpu", lambda: cpu)
         return vllm.ENGINE.command(spec, 8000, place)[3:]
@@ -103,7 +110,12 @@ def test_vllm_reads_every_command_line_as_it_is_meant() -> None:
     for (_, _, expected), *both in zip(
         CASES.values(), found[::2], found[1::2], strict=True
     ):
-        for known in both:
+        for known, is_on_cpu in zip(both, (False, True), strict=True):
+            assert known["enable_sleep_mode"] == str(not is_on_cpu)
+            assert (known["enforce_eager"], known["log_error_stack"]) == (
+                "True",
+                "False",
+            )
             assert (known["model"], known["port"]) == ("org/model", "8000")
             assert {name: known[name] for name in expected} == {
                 name: str(value) for name, value in expected.items()
