@@ -22,7 +22,7 @@ from refusal_checks.core.settings import (
 from refusal_checks.core.special_tokens import FAMILIES, SpecialTokens
 from refusal_checks.core.verdicts import Binary, Judgement, PartialCount, Valid
 from refusal_checks.judges import template
-from refusal_checks.judges.prompt_head import Head, Measure, stands_for
+from refusal_checks.judges.prompt_head import Head, Measure, model_names, stands_for
 from refusal_checks.judges.template import JudgePrompt
 from refusal_checks.judges.trust.check_sets import SETS
 
@@ -264,7 +264,7 @@ _GUARDS = re.compile(r"guard|shield|moderation|aegis", re.IGNORECASE)
 
 def is_guard(name: str) -> bool:
     """True if a model's name says that it is a guard, which follows no instructions of ours."""
-    return bool(_GUARDS.search(Path(name).name))
+    return any(_GUARDS.search(part) for part in model_names(name))
 
 
 @dataclass(frozen=True)

@@ -158,11 +158,18 @@ class Head(Frozen):
 
     def suits(self, *names: str) -> bool:
         """True if a model with one of these names is asked with this prompt."""
-        for name in names:
-            for pattern in self.models:
-                if fnmatchcase(name.lower(), pattern.lower()):
-                    return True
+        own = [part.lower() for name in names for part in model_names(name)]
+        for pattern in self.models:
+            if any(fnmatchcase(part, pattern.lower()) for part in own):
+                return True
         return False
+
+
+def model_names(name: str) -> list[str]:
+    """The model's own name in an id, a URL or a folder, not those of the folders around it."""
+    *folders, last = name.replace("\\", "/").rstrip("/").split("/")
+    # A snapshot in the Hugging Face cache has a commit as its name.
+    return [last, *(part for part in folders if part.startswith("models--"))]
 
 
 def stands_for(measure: Measure, head: Head) -> bool:

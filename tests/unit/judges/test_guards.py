@@ -96,6 +96,25 @@ def test_an_unknown_guard_is_asked_for_a_prompt_in_its_form(name: str) -> None:
         asked.build("refusal", name=name)
 
 
+@pytest.mark.parametrize(
+    ("name", "prompt"),
+    [
+        ("Qwen/Qwen3Guard-Gen-0.6B", "qwen3guard"),
+        ("/data/wildguard/exp1/chat-judge", None),
+        ("/data/judges/wildguard/", "wildguard"),
+        ("http://host:8000/v1#org/wildguard", "wildguard"),
+        ("/hf/hub/models--meta-llama--Llama-Guard-3-8B/snapshots/0f3c", "llama_guard"),
+        ("meta-llama/Llama-Prompt-Guard-2-86M", None),
+        ("openai/gpt-oss-20b", None),
+        ("openai/gpt-oss-safeguard-120b", "gpt_oss_safeguard"),
+    ],
+)
+def test_a_model_s_own_name_picks_its_prompt_wherever_it_lies(
+    name: str, prompt: str | None
+) -> None:
+    assert template.picked(name) == prompt
+
+
 def test_a_guard_says_nothing_about_degrees_and_that_is_said() -> None:
     with pytest.raises(
         ModelError, match="Qwen3Guard-Gen-4B says refusal or compliance"
