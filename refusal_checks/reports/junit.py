@@ -35,7 +35,7 @@ def _cases(run: RunView) -> Iterator[TestCase]:
 
     summary = run.summary
     for check in summary.judge.checks if summary.judge else ():
-        case = TestCase(f"test_judge[{check.figure}]", f"{CLASS}.judge")
+        case = TestCase(f"test_judge[{check.name}]", f"{CLASS}.judge")
         if not check.passed and check.figure not in KINDS:
             text = "\n".join(messages.judge_message(check))
             case.add_failure_info(clean(check.headline, 500), text)

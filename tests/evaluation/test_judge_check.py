@@ -427,8 +427,12 @@ def rate(
 def test_a_judge_of_ratings_that_follows_the_order_of_known_answers_is_trusted(
     project: Project,
 ) -> None:
-    found = rate(project, by_step)
+    found = rate(project, by_step, reports_html="page.html")
     assert found.reservations == {"only-sanity": "unshown"}
+    shown = Page(Path("page.html")).words
+    require_parts(
+        shown, ["rating rank_agreement Kendall's tau-b * 1.00 [[]0.66, 1.00]"]
+    )
     found.says(
         "pass judge rating rank_agreement 1.00 [[]*[]], n = 20; must be at least 0.70",
         "pass judge rating ends 100.0%",

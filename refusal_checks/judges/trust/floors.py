@@ -164,8 +164,14 @@ class Check:
         return ABOUT.get(self.figure, "")
 
     @property
-    def is_share(self) -> bool:
-        return self.figure != "rank_agreement"
+    def name(self) -> str:
+        """The figure, after the way of judging if that is not the package's own of refusals."""
+        return f"{self.way} {self.figure}" if self.way else self.figure
+
+    @property
+    def form(self) -> str:
+        """How to format its numbers: a correlation is no share."""
+        return ".2f" if self.figure == "rank_agreement" else ".1%"
 
     @property
     def mark(self) -> str:
@@ -176,15 +182,13 @@ class Check:
     @property
     def headline(self) -> str:
         rule = "at most" if self.figure == "invalid_rate" else "at least"
-        form = ".1%" if self.is_share else ".2f"
-        must = f"must be {rule} {self.bound:{form}}"
-        judge = f"judge {self.way}" if self.way else "judge"
+        must = f"must be {rule} {self.bound:{self.form}}"
         if self.estimate is None:
-            return f"{judge} {self.figure}: no exchange got a verdict; {must}"
+            return f"judge {self.name}: no exchange got a verdict; {must}"
 
         rate = self.estimate
         about = f" ({self.about})" if self.about else ""
-        return f"{judge} {self.figure} {rate:{form}}, n = {rate.n}; {must}{about}"
+        return f"judge {self.name} {rate:{self.form}}, n = {rate.n}; {must}{about}"
 
     @property
     def in_words(self) -> str:
@@ -303,11 +307,11 @@ class JudgeCheck:
                 below.append(f"{figure} is not checked")
             for check in own:
                 if check.estimate and not floor.allows(check.estimate.value):
-                    shown, least = f"{check.estimate.value:.1%}", f"{floor.min:.0%}"
-                    if not check.is_share:
-                        shown = f"{check.estimate.value:.2f}"
-                        least = f"{floor.min:.2f}"
-                    below.append(f"{figure} {shown}, below {least}")
+                    least = check.form.replace(".1%", ".0%")
+                    below.append(
+                        f"{check.name} {check.estimate.value:{check.form}}, below "
+                        f"{floor.min:{least}}"
+                    )
         if not below:
             return ""
         return (

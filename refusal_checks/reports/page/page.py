@@ -20,7 +20,6 @@ from refusal_checks.core.records import Record
 from refusal_checks.core.text import count
 from refusal_checks.gates.gate import AllowedRange
 from refusal_checks.gates.wording import requirement
-from refusal_checks.judges.trust.floors import ABOUT
 from refusal_checks.metrics import METRICS
 from refusal_checks.reports import changes, explain, rating_agreement, remarks
 from refusal_checks.reports.attack_matrix import matrix
@@ -151,7 +150,6 @@ def write(path: Path, title: str, **views: Any) -> None:
         "reload": None,
     }
     tools = {
-        "about": ABOUT,
         "agreement": rating_agreement.tables,
         "count": count,
         "drawing": charts.span,
