@@ -17,6 +17,7 @@ from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges import cascade
 from refusal_checks.judges.rules import KeywordJudge, LabelsJudge
 from refusal_checks.judges.trust.calibration import Calibration
+from refusal_checks.judges.trust.check_sets import OF_HARM
 from refusal_checks.judges.trust.floors import JudgeCheck
 from refusal_checks.metrics import METRICS, rejection_rate
 from refusal_checks.metrics.worst_case import worst_attack_rejection_rate
@@ -195,12 +196,17 @@ def margin_remark(
         errors = calibration.errors_on(name)
         share, source = errors.sensitivity + errors.specificity - 1, "its calibration"
     elif check:
-        floors = {part.figure: part.estimate for part in check.checks}
+        floors = {
+            part.figure: part.estimate
+            for part in check.checks
+            # A harm score's judge is tested on harm, which says little about its refusals.
+            if not (part.way and part.measures == OF_HARM.measures)
+        }
         sensitivity = floors.get("sensitivity")
         specificity = floors.get("specificity")
         if sensitivity and specificity:
             share = sensitivity.value + specificity.value - 1
-            source = "the canary"
+            source = "its check"
     if not margins or share > 1 - 1e-9:
         return ""
     widest = 100 * max(margins)
