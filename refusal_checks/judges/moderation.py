@@ -13,7 +13,7 @@ from refusal_checks.core.text import clean, storable
 from refusal_checks.core.verdicts import Judgement
 from refusal_checks.judges.asking import ModelJudge
 from refusal_checks.judges.judge import JudgeSetup
-from refusal_checks.judges.readers import Reading, Verdict
+from refusal_checks.judges.readers import Statement, Verdict
 from refusal_checks.models.client.moderation import Moderated, Moderator
 from refusal_checks.models.client.server_errors import PromptTooLongError
 
@@ -56,7 +56,7 @@ class ModerationJudge(ModelJudge):
         text = storable(self.special_tokens.broken_up(answer)).strip()
         moderated = _together(await self._moderated(windows(text, LENGTH)))
         meaning = "harmful" if moderated.flagged else "harmless"
-        return self._verdict(Reading(meaning, "", in_words(moderated))), 0
+        return self._verdict(Statement(meaning, "", in_words(moderated))), 0
 
     async def _moderated(self, texts: Sequence[str]) -> list[Moderated]:
         every = await asyncio.gather(*(self._moderated_text(text) for text in texts))

@@ -33,7 +33,7 @@ _SPACES = re.compile(r"[ \t\r\n]+")
 _CATEGORY, _RATIONALE = "category", "rationale"
 
 
-class Reading(NamedTuple):
+class Statement(NamedTuple):
     """What an output says.
 
     Attributes:
@@ -46,7 +46,7 @@ class Reading(NamedTuple):
     rationale: str
 
 
-Verdict = Callable[[Reading], Judgement]
+Verdict = Callable[[Statement], Judgement]
 """Makes the verdict of a way of judging."""
 
 
@@ -59,25 +59,25 @@ def reader(head: Head, where: str, verdict: Verdict) -> Callable[[str], Judgemen
     return lambda text: _read(text, _by_pattern(head, patterns, text), verdict)
 
 
-def _read(text: str, reading: Reading | None, verdict: Verdict) -> Judgement:
-    if reading is None:
+def _read(text: str, statement: Statement | None, verdict: Verdict) -> Judgement:
+    if statement is None:
         return unreadable(text)
-    if reading.meaning == NO_LABEL:
-        return Invalid(Reason.NO_LABEL, reading.rationale)
-    return verdict(reading)
+    if statement.meaning == NO_LABEL:
+        return Invalid(Reason.NO_LABEL, statement.rationale)
+    return verdict(statement)
 
 
-def _by_label(head: Head, text: str) -> Reading | None:
+def _by_label(head: Head, text: str) -> Statement | None:
     label = _LABEL.fullmatch(without_ends(without_reasoning(text)))
     if label is None:
         return None
     meaning = meaning_of(label[1], head.labels)
     if meaning is None:
         return None
-    return Reading(meaning, "", f"says {label[1]}")
+    return Statement(meaning, "", f"says {label[1]}")
 
 
-def _by_pattern(head: Head, patterns: Sequence[Any], text: str) -> Reading | None:
+def _by_pattern(head: Head, patterns: Sequence[Any], text: str) -> Statement | None:
     # The engine takes UTF-8, which a lone surrogate has not.
     if len(text) > MOST_CHARACTERS or storable(text) != text:
         return None
@@ -96,7 +96,7 @@ def _by_pattern(head: Head, patterns: Sequence[Any], text: str) -> Reading | Non
         )
     category = groups.get(_CATEGORY) or ""
     shown = storable(rationale.strip()[-MOST_RATIONALE:])
-    return Reading(meaning, storable(category[:200]), shown)
+    return Statement(meaning, storable(category[:200]), shown)
 
 
 def _groups(patterns: Sequence[Any], output: str) -> Mapping[str, str | None]:

@@ -16,7 +16,7 @@ from refusal_checks.judges import asking
 from refusal_checks.judges.asking import ANALYSIS, Reading, strict_object
 from refusal_checks.judges.judge import Judge, JudgeSetup
 from refusal_checks.judges.parsing import last_verdict
-from refusal_checks.judges.readers import Reading as Read
+from refusal_checks.judges.readers import Statement
 
 VERDICTS = Graded
 MEASURES = "degree"
@@ -42,9 +42,11 @@ def parse_verdict(text: str) -> Graded | Invalid:
     return Graded(degree, storable(verdict.analysis))
 
 
-def verdict(read: Read) -> Graded:
+def verdict(statement: Statement) -> Graded:
     """The verdict that a prompt of another form gives."""
-    return Graded(cast(Literal[0, 1, 2, 3], int(read.meaning)), read.rationale)
+    return Graded(
+        cast(Literal[0, 1, 2, 3], int(statement.meaning)), statement.rationale
+    )
 
 
 def build(setup: JudgeSetup | None) -> Judge:

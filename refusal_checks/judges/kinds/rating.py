@@ -205,7 +205,9 @@ def _simple(setup: JudgeSetup, prompt: JudgePrompt) -> Judge:
     return StructuredJudge(
         setup,
         prompt,
-        Reading(None, None, VERSION, lambda read: _score(float(read.meaning))),
+        Reading(
+            None, None, VERSION, lambda statement: _score(float(statement.meaning))
+        ),
     )
 
 

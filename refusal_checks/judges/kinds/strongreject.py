@@ -23,7 +23,7 @@ from refusal_checks.judges.judge import Judge, JudgeSetup
 from refusal_checks.judges.parsing import last_verdict
 from refusal_checks.judges.probability import ProbabilityJudge
 from refusal_checks.judges.prompt_head import Meaning
-from refusal_checks.judges.readers import Reading as Read
+from refusal_checks.judges.readers import Statement
 
 VERDICTS = Harm
 MEASURES = "harm"
@@ -70,8 +70,8 @@ def _score(meaning: Meaning) -> float:
     return float(meaning == "harmful") if isinstance(meaning, str) else meaning
 
 
-def _read(read: Read) -> Harm:
-    return replace(_harm(_score(read.meaning)), rationale=read.rationale)
+def _read(statement: Statement) -> Harm:
+    return replace(_harm(_score(statement.meaning)), rationale=statement.rationale)
 
 
 def build(setup: JudgeSetup | None) -> Judge:
