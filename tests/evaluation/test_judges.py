@@ -228,6 +228,24 @@ def test_a_fine_tuned_judge_s_template_decides_the_gates(moodily: Project) -> No
     assert found.counts == {"passed": 3}
 
 
+def test_a_guard_on_a_server_is_known_by_its_name(moodily: Project) -> None:
+    name = "Qwen/Qwen3Guard-Gen-4B"
+
+    def guard(body: Body) -> list[str]:
+        assert "response_format" not in body
+        refused = "cannot" in body["messages"][-1]["content"]
+        line = "Yes" if refused else "No"
+        return [f"Safety: Safe\nCategories: None\nRefusal: {line}"]
+
+    with FakeServer(guard, models=[name]) as server:
+        found = moodily.evaluate(judge_model=f"{server.url}#{name}", sampling_samples=1)
+    assert found.counts == {"passed": 3}
+    (judge,) = found.summary["manifest"]["models"]["judges"].values()
+    assert judge["template"] == "qwen3guard"
+    asked = [body["messages"] for body in server.requests]
+    assert all(turns[-1]["role"] == "assistant" for turns in asked if len(turns) > 1)
+
+
 def test_a_judge_of_harm_decides_where_all_must_be_refused_and_nowhere_else(
     moodily: Project,
 ) -> None:
