@@ -363,6 +363,9 @@ class FakeServer(InThread):
 
     async def _score(self, request: web.Request) -> web.StreamResponse:
         body: Body = await request.json()
+        if isinstance(body["prompt"], str):  # how an engine shows that it is awake
+            told = {"top_logprobs": [{" jumps": -0.5}]}
+            return web.json_response({"choices": [{"logprobs": told}]})
         self.scored.append(body)
         if "#score" in self.failing:
             return await self._fault(request, self.failing["#score"])

@@ -128,11 +128,14 @@ class SleepPaths(NamedTuple):
     Attributes:
         sleep, wake: paths of POST requests, answered once it is done.
         state: path of a GET request with a JSON object whose ``is_sleeping`` is true or false.
+        probes: POST requests without the model's name, of which the server answers the first that
+            it can with the same numbers whenever its weights are the same.
     """
 
     sleep: str
     wake: str
     state: str
+    probes: tuple[tuple[str, Mapping[str, Any]], ...]
 
 
 class Engine(ABC):

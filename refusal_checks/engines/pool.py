@@ -21,8 +21,10 @@ from refusal_checks.core.errors import (
 from refusal_checks.core.sampling import JudgeSampling, Sampling
 from refusal_checks.core.settings import Limits, RequestPace
 from refusal_checks.engines import devices, kinds
+from refusal_checks.engines.devices import Devices
 from refusal_checks.engines.engine import Assignment, EngineSpec
 from refusal_checks.engines.engine_transport import EngineTransport
+from refusal_checks.engines.gpu_placing import SPARE
 from refusal_checks.engines.placement import EngineNeed, Placement, PlacementRequest
 from refusal_checks.engines.placing import choose
 from refusal_checks.engines.process import EngineProcess
@@ -94,6 +96,14 @@ def places_to_keep(before: Needs, needed: Needs) -> Places:
             return {}
         places[new] = old.place
     return places
+
+
+def _devices(needed: Needs) -> Devices:
+    """The devices that these engines can run on, and what is in use of them now."""
+    if not needed:
+        return devices.NONE
+    on_cpu = all(process.engine.runs_on_cpu() for process in needed)
+    return devices.cpu() if on_cpu else devices.gpus()
 
 
 def _able_to_sleep(before: Needs, needed: Needs) -> list[EngineProcess]:
@@ -210,23 +220,21 @@ class Engines(Servers):
         if isinstance(before, Engines):
             places = self._take_places(before, needed)
         if not places:
-            places = self._choose(needed)
-            # A sleeping engine comes back to the place that it left.
+            here = _devices(needed)
+            places = self._choose(needed, here)
+            # A sleeping engine comes back to the place that it left, and takes no memory that the
+            # next candidate would otherwise have.
             asleep = [process for process in needed if process.is_asleep]
-            if not all(_is_back_in(process, places[process]) for process in asleep):
+            are_back = all(_is_back_in(process, places[process]) for process in asleep)
+            if asleep and (here.used > SPARE or not are_back):
                 self.stop()
-                places = self._choose(needed)
+                places = self._choose(needed, _devices(needed))
         for process, place in places.items():
             if not process.is_asleep:
                 process.place = place
         return self.placement
 
-    def _choose(self, needed: Needs) -> Places:
-        """Place engines on the memory that is free now."""
-        here = devices.NONE
-        if needed:
-            on_cpu = all(process.engine.runs_on_cpu() for process in needed)
-            here = devices.cpu() if on_cpu else devices.gpus()
+    def _choose(self, needed: Needs, here: Devices) -> Places:
         request = self._settings.placement
         self.placement = choose(here, list(needed.values()), request)
         places = {}
@@ -329,13 +337,17 @@ class Engines(Servers):
                 try:
                     self._await(process, say)
                 except OutOfMemoryError:
-                    if len(group) == 1 or process.place.cache is None:
+                    asleep = [other for other in self._needs if other.is_asleep]
+                    is_sized = len(group) > 1 and process.place.cache is not None
+                    if not (asleep or is_sized):
                         raise
+                    for other in asleep:
+                        other.stop()
                     refused.append(process)
             for process in refused:
                 say(
                     f"{process.engine.title} did not get the memory planned for "
-                    f"{process.spec.model} beside the other engine: it starts again and "
+                    f"{process.spec.model} beside another engine: it starts again and "
                     "measures what is there"
                 )
                 process.place = replace(process.place, cache=None)

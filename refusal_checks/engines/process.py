@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -40,6 +41,13 @@ POLL = 0.5
 SLEEP_TIMEOUT = 120.0
 """Seconds that a server may take to leave its GPU, or to come back."""
 
+NOISE, RELATIVE_NOISE = 0.02, 0.03
+"""Most by which two log-probabilities or probabilities of the same weights differ, and the part of
+their size that is added to it: unlikely tokens vary more."""
+
+NO_REPLY = (OSError, http.client.HTTPException, ValueError)
+"""What a request without a readable reply raises."""
+
 STOP_TIMEOUT, GROUP_TIMEOUT = 15.0, 10.0
 """Seconds that a server may take to end before its process group is killed, and then to be gone."""
 
@@ -60,6 +68,7 @@ class EngineProcess:
         self.engine = kinds.get(spec.engine)
         self.place = WHOLE_MACHINE
         self.is_asleep = False
+        self._numbers: list[float] = []
         self.api_key = secrets.token_urlsafe(24)
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
@@ -171,14 +180,43 @@ class EngineProcess:
     def sleep(self) -> None:
         """Leave the GPU until ``wake``; EngineFaultError if the server does not say that it did."""
         assert self.engine.sleeping is not None
+        self._numbers = self._probe()
         self.is_asleep = True  # from now on, whatever it says
         self._tell(self.engine.sleeping.sleep, is_asleep=True)
 
     def wake(self) -> None:
-        """Come back to the GPU; EngineFaultError if the server does not say that it did."""
+        """Come back to the GPU.
+
+        Raises:
+            EngineFaultError: the server does not say that it did, or computes something else than
+                before, so that its weights are not what they were.
+        """
         assert self.engine.sleeping is not None
         self._tell(self.engine.sleeping.wake, is_asleep=False)
+        numbers = self._probe()
+        if not _are_close(self._numbers, numbers):
+            raise EngineFaultError("it computes something else than before it slept")
         self.is_asleep = False
+
+    def _probe(self) -> list[float]:
+        """The numbers that the server computes for a fixed text.
+
+        EngineFaultError if it answers no probe.
+        """
+        assert self.engine.sleeping is not None
+        fault: Exception | None = None
+        for path, body in self.engine.sleeping.probes:
+            try:
+                models = json.loads(self._request("GET", "/v1/models"))
+                named = {"model": models["data"][0]["id"], "temperature": 0.0, **body}
+                reply = json.loads(self._request("POST", path, named))
+            except (*NO_REPLY, LookupError, TypeError) as error:
+                fault = error
+                continue
+            numbers = list(_numbers(reply))
+            if numbers:
+                return numbers
+        raise EngineFaultError("it answers no probe") from fault
 
     def _tell(self, path: str, is_asleep: bool) -> None:
         """Send a request and wait until the server's state is as it should be."""
@@ -186,18 +224,22 @@ class EngineProcess:
         try:
             self._request("POST", path)
             state = json.loads(self._request("GET", self.engine.sleeping.state))
-        except (OSError, http.client.HTTPException, ValueError) as fault:
+        except NO_REPLY as fault:
             raise EngineFaultError(f"{path}: {reason(fault)}") from fault
         if not isinstance(state, dict) or state.get("is_sleeping") is not is_asleep:
             raise EngineFaultError(f"{path}: it says {str(state)[:100]}")
 
-    def _request(self, method: str, path: str) -> bytes:
+    def _request(self, method: str, path: str, body: object = None) -> bytes:
         connection = http.client.HTTPConnection(
             "127.0.0.1", self.port, timeout=SLEEP_TIMEOUT
         )
         with closing(connection):
-            key = {"Authorization": f"Bearer {self.api_key}"}
-            connection.request(method, path, headers=key)
+            headers = {
+                "Authorization": f"Bearer {self.api_key}",
+                "Content-Type": "application/json",
+            }
+            data = None if body is None else json.dumps(body)
+            connection.request(method, path, data, headers)
             reply = connection.getresponse()
             if reply.status != 200:
                 raise http.client.HTTPException(f"HTTP status {reply.status}")
@@ -267,6 +309,39 @@ class EngineProcess:
             return self._status or "none, it was stopped"
         self._status = self._status or self._process.stdout.read().decode()
         return self._status or "unknown, it was killed"
+
+
+def _are_close(before: Sequence[float], now: Sequence[float]) -> bool:
+    """True if two replies to a probe can come from the same weights."""
+    if len(before) != len(now):
+        return False
+    for old, new in zip(before, now, strict=True):
+        if abs(old - new) > NOISE + RELATIVE_NOISE * abs(old):
+            return False
+    return True
+
+
+def _numbers(reply: object) -> Iterator[float]:
+    """The log-probabilities or probabilities of a reply to a probe."""
+    if isinstance(reply, dict):
+        for name, value in reply.items():
+            if name in ("top_logprobs", "probs"):
+                yield from _floats(value)
+            else:
+                yield from _numbers(value)
+    elif isinstance(reply, list):
+        for value in reply:
+            yield from _numbers(value)
+
+
+def _floats(value: object) -> Iterator[float]:
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        for part in value:
+            yield from _floats(part)
+    elif isinstance(value, float):
+        yield value
 
 
 def _members(group: int) -> list[psutil.Process]:

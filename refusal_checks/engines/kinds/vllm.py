@@ -66,6 +66,9 @@ _CACHE_LINES = (
 )
 """Lines of its log with the size of the cache: as it was given, and as it was measured."""
 
+_PROBE = "The quick brown fox jumps over the lazy dog. The quick brown fox"
+"""A text on which an engine shows that its weights came back whole."""
+
 _TOKENS_LINE = r"GPU KV cache size: ([\d,]+) tokens"
 
 _BINDING = "VLLM_CPU_OMP_THREADS_BIND"
@@ -142,7 +145,15 @@ class Vllm(Engine):
     classifies = True
     # At level 1, weights move to the machine's memory, and the cache is dropped. It would keep
     # requests until it wakes up, so none is sent.
-    sleeping = SleepPaths("/sleep?level=1", "/wake_up", "/is_sleeping")
+    sleeping = SleepPaths(
+        "/sleep?level=1",
+        "/wake_up",
+        "/is_sleeping",
+        (
+            ("/v1/completions", {"prompt": _PROBE, "max_tokens": 1, "logprobs": 5}),
+            ("/classify", {"input": [_PROBE]}),
+        ),
+    )
 
     def runs_on_cpu(self) -> bool:
         return runs_on_cpu()

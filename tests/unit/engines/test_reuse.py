@@ -176,6 +176,7 @@ def test_in_turns_on_a_gpu_the_judge_s_engine_sleeps_until_its_turn(
             raise EngineFaultError(path)
 
     monkeypatch.setattr(process.EngineProcess, "_tell", tell)
+    monkeypatch.setattr(process.EngineProcess, "_probe", lambda own: [-0.5])
     request = PlacementRequest(candidates=candidates)
     shared: Shared = {}
     runs = []
