@@ -194,7 +194,7 @@ def test_verdicts_alone_cost_few_tokens_and_reasons_come_afterwards(
 MARGIN = """
 [sampling]
 max_tokens = 96
-temperature = 0.7
+temperature = 0.5
 samples = 2
 
 [smoke_unsafe]
