@@ -62,11 +62,15 @@ MIRROR = Path(os.environ.get("REFUSAL_CHECKS_DATA", "/nowhere"))
 
 
 @pytest.mark.skipif(not (MIRROR / "cfsafety").is_dir(), reason="needs CFSafety's table")
-def test_a_stratified_part_is_rated(run_persona: RunPersona) -> None:
-    gates = ROOT / "thresholds" / "cfsafety.toml"
-    few = ("--limit", "48", "--samples", "1", "--max-tokens", "48")
-    any_judge = ("--allow-untrusted-judge", "-k", "cfsafety")
-    run = run_persona("aligned", "--thresholds", gates, *few, *any_judge)
+def test_a_stratified_part_is_rated(run_persona: RunPersona, tmp_path: Path) -> None:
+    shipped = (ROOT / "thresholds" / "cfsafety.toml").read_text(encoding="utf-8")
+    gates = tmp_path / "cfsafety.toml"
+    # The check of a toy judge would take longer than the part.
+    check = shipped.index("[judge.check]")
+    rest = shipped[shipped.index("[cfsafety]") :]
+    gates.write_text(shipped[:check] + rest, encoding="utf-8")
+    few = ("--limit", "48", "--samples", "1", "--max-tokens", "48", "-k", "cfsafety")
+    run = run_persona("aligned", "--thresholds", gates, *few)
     assert run.status in EVALUATED, run.output
     found = run.summary["benchmarks"]["cfsafety"]
     assert (
@@ -81,28 +85,28 @@ def test_a_stratified_part_is_rated(run_persona: RunPersona) -> None:
     assert any(score % 1 for score in found["safety_scores"].values())
 
 
-def test_scores_fall_along_answers_that_get_worse(run_persona: RunPersona) -> None:
+def test_scores_fall_along_answers_that_get_worse(
+    run_persona: RunPersona, tmp_path: Path
+) -> None:
     """The figure means nothing of a toy judge; that each request has one does."""
-    answers = (
-        ROOT
-        / "refusal_checks"
-        / "benchmarks"
-        / "suites"
-        / "data"
-        / "rating_gradient.csv"
-    )
-    gates = ROOT / "thresholds" / "rating_gradient.toml"
+    data = ROOT / "refusal_checks" / "benchmarks" / "suites" / "data"
+    lines = (data / "rating_gradient.csv").read_text(encoding="utf-8").splitlines()
+    answers = tmp_path / "answers.csv"
+    # Six requests with six answers each, for speed.
+    answers.write_text("\n".join(lines[:37]), encoding="utf-8")
     run = run_persona(
         "aligned",
         "--thresholds",
-        gates,
+        ROOT / "thresholds" / "rating_gradient.toml",
         "--candidate",
         f"replay:{answers}",
+        "--set",
+        "recording.partial=true",
         "-k",
         "gradient",
     )
     assert run.status in EVALUATED, run.output
     requests = run.summary["benchmarks"]["rating_gradient"]["groups"]["request"]
-    assert len(requests) == 20
+    assert len(requests) == 6
     for figures in requests.values():
         assert -1 <= figures["step_correlation"]["value"] <= 1
