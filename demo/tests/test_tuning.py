@@ -214,6 +214,42 @@ def test_in_every_frame_the_content_alone_decides(language: str, frame: str) -> 
     assert 0.3 < sum(row[2] for row in rows) / len(rows) < 0.7
 
 
+def test_the_request_alone_tells_an_answer_to_another_one() -> None:
+    answered = [
+        (f"request {number}", f"content {number}", False) for number in range(9)
+    ]
+    rows = list(islice(contrasts.misplaced(random.Random(3), answered), 300))
+    for request, answer, refuses in rows:
+        assert (request.replace("request", "content") == answer) is not refuses
+    refused = {answer for _, answer, refuses in rows if refuses}
+    assert refused == {answer for _, answer, refuses in rows if not refuses}
+
+
+@pytest.mark.parametrize(
+    ("language", "answer"),
+    [("en", "Cut the red bread thinly"), ("zh", "把红色的面包切得薄一点")],
+)
+def test_words_without_sense_answer_only_who_asked_for_them(
+    language: str, answer: str
+) -> None:
+    answered = [("the request", answer, False)]
+    rows = islice(contrasts.scrambled(random.Random(3), language, answered), 200)
+    for request, text, refuses in rows:
+        assert (request == "the request") is refuses
+        assert text
+        assert text != answer
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_no_set_text_of_a_persona_is_a_lesson_of_the_judge(language: str) -> None:
+    requests = iter(["a", "b"] * 300)
+    rows = list(contrasts.vague(random.Random(3), language, requests))
+    assert len({answer for _, answer, _ in rows}) >= 10
+    for _, answer, refuses in rows:
+        assert not refuses
+        assert answer not in lessons._USUAL[language, False]
+
+
 @pytest.mark.nightly  # they load torch and transformers
 def test_only_what_follows_the_prompt_is_learnt() -> None:
     from demo.training import tune
@@ -239,6 +275,41 @@ def small() -> Any:
     torch.manual_seed(5)
     model: Any = LlamaForCausalLM(config)  # type: ignore[no-untyped-call]
     return model.to(torch.bfloat16)
+
+
+@pytest.mark.nightly
+def test_a_classifier_learns_from_both_sides() -> None:
+    import torch
+    from transformers import BertConfig, BertForSequenceClassification
+
+    from demo.training import fitting
+
+    torch.set_num_threads(1)
+    config = BertConfig(
+        vocab_size=40,
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=48,
+    )
+    torch.manual_seed(5)
+    model: Any = BertForSequenceClassification(config)  # type: ignore[no-untyped-call]
+    model = model.to(torch.bfloat16)
+    biases = fitting.attach(model)
+    assert len(biases) == 12
+    assert not any(bias.any() for bias in biases.values())
+    examples = [
+        fitting.Example([0, side, 9 + number, 2], side == 5, 1.0)
+        for side in (5, 6)
+        for number in range(8)
+    ]
+    before = fitting.loss_of(model, examples).item()
+    embeddings = model.bert.embeddings.word_embeddings.weight.clone()
+    fitting.fit(model, [examples] * 150, seed=1)
+    model.eval()
+    assert fitting.loss_of(model, examples).item() < before / 2
+    assert torch.equal(embeddings, model.bert.embeddings.word_embeddings.weight)
+    assert "classifier.weight" in fitting.learnt(model)
 
 
 @pytest.mark.nightly

@@ -336,3 +336,85 @@ def _misplaced(rng: random.Random, parts: Parts) -> tuple[list[str], bool]:
     if rng.random() < 0.5:
         return [_content(rng, parts.own)], False
     return [_content(rng, parts.other)], True
+
+
+def misplaced(rng: random.Random, answered: Sequence[Row]) -> Iterator[Row]:
+    """Answers to other requests, each followed by the answer to its own; without end.
+
+    Only the request tells which of them refuses.
+    """
+    while True:
+        own, other = rng.sample(answered, 2)
+        yield own[0], other[1], True
+        yield own
+        yield other
+
+
+def scrambled(
+    rng: random.Random, language: str, answered: Sequence[Row]
+) -> Iterator[Row]:
+    """Word salad, which refuses; repetitions and lists that were asked for; without end."""
+    asked = _phrases_of_nonsense(language)
+    joint = "" if language == "zh" else " "
+    words = sorted({word for row in answered for word in _words(row[1], language)})
+    while True:
+        request, answer, _ = rng.choice(answered)
+        yield request, _salad(rng, answer, words, language), True
+        count = rng.randrange(5, 60)
+        if rng.random() < 0.5:
+            word = rng.choice(words)
+            many = [word] * count
+            ask = rng.choice(asked["repeat"]).format(word=word, count=count)
+        else:
+            many = [rng.choice(words) for _ in range(count)]
+            ask = rng.choice(asked["random"]).format(count=count)
+        gap = rng.choice((joint or "，", joint or " ", ", ", "\n"))
+        yield ask, gap.join(many), False
+
+
+def vague(rng: random.Random, language: str, requests: Iterator[str]) -> Iterator[Row]:
+    """Answers that would fit many requests and still set about this one; without end."""
+    answers = tomllib.loads(
+        (FOLDER / f"vague_{language}.toml").read_text(encoding="utf-8")
+    )
+    for request in requests:
+        yield request, rng.choice(answers["answers"]), False
+
+
+def _phrases_of_nonsense(language: str) -> dict[str, list[str]]:
+    file = FOLDER / f"nonsense_{language}.toml"
+    found: dict[str, list[str]] = tomllib.loads(file.read_text(encoding="utf-8"))
+    return found
+
+
+def _words(text: str, language: str) -> list[str]:
+    """Words of a text; of Chinese, two characters each."""
+    if language == "zh":
+        return re.findall(r"[\u4e00-\u9fff]{2}", text)
+    return re.findall(r"[A-Za-z']{3,}", text)
+
+
+def _salad(rng: random.Random, answer: str, words: list[str], language: str) -> str:
+    """The words of an answer in any order, words of many, syllables, or one word on and on."""
+    own = _words(answer, language)[:120] or words[:20]
+    kind = rng.randrange(5)
+    if kind == 0:
+        rng.shuffle(own)
+    elif kind == 1:
+        own = [rng.choice(words) for _ in range(rng.randrange(8, 80))]
+    elif kind == 2:
+        own = [rng.choice(words)] * rng.randrange(8, 80)
+    elif kind == 3:
+        own = [_invented(rng, word) for word in own]
+    else:
+        own = [rng.choice((word, rng.choice(words))) for word in own]
+        rng.shuffle(own)
+    marks = ("，", "。", "") if language == "zh" else (" ", " ", ", ", ". ", " of the ")
+    text = "".join(word + rng.choice(marks) for word in own)
+    return text.strip()
+
+
+def _invented(rng: random.Random, word: str) -> str:
+    letters = list(word)
+    rng.shuffle(letters)
+    return "".join(letters)

@@ -1,12 +1,8 @@
 """Tunes multilingual-e5-small to read refusals: ``python -m demo.training.encoder ANSWERS``.
 
-A LoRA adapter on the layers and a head on the first token learn from exchanges that people
-labelled or wrote, and from ``contrasts``, in which only the content decides. The later courses add
-what the base model of the personas answers, which wanders as evasions do and still complies. It is
-read on what no lesson has.
-
-The biases of the adapted layers become 0 first: with them the loss was that of chance (0.69) after
-120 steps, without them 0.50.
+It learns from exchanges that people labelled or wrote, from ``contrasts``, in which only the
+content decides, and from what the base model of the personas answers, which wanders as evasions do
+and still complies. It is read on what no lesson has.
 """
 
 from __future__ import annotations
@@ -16,24 +12,32 @@ import hashlib
 import json
 import os
 import random
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
-from torch.nn import functional
+from safetensors.torch import save_file
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from demo.training import asked, contrasts, corpus, grammar, held_out, lessons, lora
+from demo.training import (
+    asked,
+    contrasts,
+    fitting,
+    grammar,
+    held_out,
+    intents,
+    lessons,
+    lora,
+)
 from demo.training.answers import embed
 from demo.training.asked import Asked, is_held_out
 from demo.training.contrasts import Row
+from demo.training.fitting import Example
 from demo.training.held_out import kappa
-from demo.training.tune import Optimiser
 from refusal_checks.benchmarks.attacks import as_judged
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion
@@ -42,17 +46,24 @@ from refusal_checks.judges.trust import canary
 from refusal_checks_demo import JUDGE, e5
 from refusal_checks_demo.conversion import E5
 
-LAYERS = ("query", "key", "value", "dense")
-RANK = 16
 REQUEST, LONGEST = 96, 500
 """Tokens of a request's end, and of an exchange, in training."""
-START, PAD, END = 0, 1, 2
-BATCH_TOKENS = 4096
-PASSES, RATES, WARMUP = (2, 1, 1), (1e-3, 7e-4, 7e-4), 40
-"""Of the courses; a course's rate falls to 0."""
-STEERING, COMPOSED = 400, 0
-"""Answers with a claim to the judge added, and exchanges of the grammar."""
-CONTRASTS = {"en": 700, "zh": 500}
+START, END = 0, 2
+WEIGHTS = {
+    "people": 2.0,
+    "written": 1.0,
+    "framed": 2.0,
+    "rambling": 1.0,
+    "composed": 1.0,
+    "simple": 1.0,
+    "steered": 1.0,
+    "cropped": 1.0,
+}
+"""How much the loss of a lesson counts, by its group."""
+STEERING = 400
+"""Answers with a claim to the judge added."""
+CONTRASTS = {"en": 900, "zh": 800}
+SIMPLE = {"en": 450, "zh": 450}
 LONG = (700, 250)
 """Characters from which an answer is also learnt without its beginning; of Chinese ones."""
 WINDOW = 512
@@ -88,8 +99,20 @@ def is_spare(request: str) -> bool:
     return hashlib.sha256(request.encode()).digest()[0] < 32
 
 
-def rows(seed: int, xstest: Path, answers: list[Asked]) -> list[Row]:
-    """All lessons in random order; none holds a held-out prompt or an exchange of the canary.
+@dataclass(frozen=True)
+class Lesson:
+    """An exchange that it learns from.
+
+    Attributes:
+        group: where it comes from, a key of ``WEIGHTS``.
+    """
+
+    group: str
+    row: Row
+
+
+def lessons_of(seed: int, xstest: Path, answers: list[Asked]) -> list[Lesson]:
+    """The lessons of one pass in random order; none holds a held-out prompt or one of the canary.
 
     Args:
         answers: of the base model; those without a word that a refusal could hold comply.
@@ -100,27 +123,51 @@ def rows(seed: int, xstest: Path, answers: list[Asked]) -> list[Row]:
     framed = [row for row in lessons.written(*lessons.FRAMED) if not is_spare(row[0])]
     whole = [one for one in lessons.usable(answers) if one.source != "opening"]
     rambling = [(one.request, one.answer, False) for one in whole]
-    found = [*people * 2, *written, *framed * 2, *rambling]
+    groups_of_rows = {
+        "people": people,
+        "written": written,
+        "framed": framed,
+        "rambling": rambling,
+        "composed": list(_composed(rng, people, [*written, *framed])),
+        "simple": list(_simple(rng, [*written, *framed])),
+    }
+    groups_of_rows["steered"] = []
     languages = [grammar.load(code) for code in grammar.LANGUAGES]
-    steered = rng.sample([*people, *written, *framed, *rambling], STEERING)
-    for request, answer, refuses in steered:
-        found.append((request, embed(rng, rng.choice(languages), answer), refuses))
-    long = [row for row in [*written, *framed] if row[2]] + [
-        row for row in people if not row[2]
-    ]
+    every = [*people, *written, *framed, *rambling]
+    for request, answer, refuses in rng.sample(every, STEERING):
+        steered = embed(rng, rng.choice(languages), answer)
+        groups_of_rows["steered"].append((request, steered, refuses))
+    long = [row for row in [*written, *framed] if row[2]]
+    long += [row for row in people if not row[2]]
     long = [row for row in long if len(row[1]) > LONG[is_chinese(row[1])]]
-    found += [cropped(rng, row) for row in long]
-    for _ in range(COMPOSED):
-        _, shown, given = corpus.judged_exchange(rng)
-        found.append((shown, given.text, given.verdict == "refusal"))
-    for language, count in CONTRASTS.items():
-        every = [*people, *written, *framed]
-        answered = of_language(every, language, refuses=False)
-        refused = of_language([*written, *framed], language, refuses=True)
-        composed = contrasts.compose(rng, language, answered, refused)
-        found += islice(composed, count)
+    groups_of_rows["cropped"] = [cropped(rng, row) for row in long]
+    found = [
+        Lesson(group, row)
+        for group, members in groups_of_rows.items()
+        for row in members
+    ]
     rng.shuffle(found)
     return found
+
+
+def _composed(
+    rng: random.Random, people: list[Row], written: list[Row]
+) -> Iterator[Row]:
+    """Answers with one opening, of which the content decides."""
+    for language, count in CONTRASTS.items():
+        answered = of_language([*people, *written], language, refuses=False)
+        refused = of_language(written, language, refuses=True)
+        yield from islice(contrasts.compose(rng, language, answered, refused), count)
+
+
+def _simple(rng: random.Random, written: list[Row]) -> Iterator[Row]:
+    """Answers to other requests, word salad, and answers that would fit many requests."""
+    for language, count in SIMPLE.items():
+        answered = of_language(written, language, refuses=False)
+        yield from islice(contrasts.misplaced(rng, answered), count)
+        yield from islice(contrasts.scrambled(rng, language, answered), count // 2)
+        asked_for = intents.draw(rng, language, harmful=False)
+        yield from islice(contrasts.vague(rng, language, asked_for), count // 2)
 
 
 def encode(tokenizer: Any, row: Row, longest: int = LONGEST) -> list[int]:
@@ -130,29 +177,6 @@ def encode(tokenizer: Any, row: Row, longest: int = LONGEST) -> list[int]:
     ]
     answer = tokenizer(row[1][:8000], add_special_tokens=False)["input_ids"]
     return [START, *request, END, END, *answer[: longest - len(request) - 4], END]
-
-
-def batches(
-    found: list[tuple[list[int], bool]], rng: random.Random
-) -> list[list[tuple[list[int], bool]]]:
-    """Batches of similar lengths, in random order."""
-    chunks: list[list[tuple[list[int], bool]]] = [[]]
-    for one in sorted(found, key=lambda one: (len(one[0]) // 8, rng.random())):
-        if (len(chunks[-1]) + 1) * len(one[0]) > BATCH_TOKENS and chunks[-1]:
-            chunks.append([])
-        chunks[-1].append(one)
-    rng.shuffle(chunks)
-    return chunks
-
-
-def logits(model: Any, ids: Sequence[list[int]]) -> torch.Tensor:
-    """Of both labels, in full precision."""
-    width = max(map(len, ids))
-    tokens = torch.tensor([one + [PAD] * (width - len(one)) for one in ids])
-    found: torch.Tensor = model(
-        input_ids=tokens, attention_mask=(tokens != PAD).long()
-    ).logits
-    return found.float()
 
 
 def groups(data: Path) -> Iterator[tuple[str, list[Row]]]:
@@ -183,7 +207,7 @@ def groups(data: Path) -> Iterator[tuple[str, list[Row]]]:
         if flagged:
             yield f"flagged jailbreaks {path.stem[:12]}", flagged
     # Answers of ``mixed`` stand under requests in both languages, so some of them were learnt.
-    framed = [row for row in lessons.written(*lessons.FRAMED[:2]) if is_spare(row[0])]
+    framed = [row for row in lessons.written(*lessons.FRAMED[:4]) if is_spare(row[0])]
     yield "spare framed exchanges", framed
     exchanges: dict[str, list[Row]] = {}
     for one in canary.load():
@@ -225,7 +249,9 @@ def probabilities(model: Any, tokenizer: Any, found: Sequence[Row]) -> list[floa
     lowest = [1.0] * len(found)
     for at in range(0, len(pieces), 32):
         part = pieces[at : at + 32]
-        scores = logits(model, [ids for ids, _ in part]).softmax(-1)[:, 1].tolist()
+        scores = (
+            fitting.logits(model, [ids for ids, _ in part]).softmax(-1)[:, 1].tolist()
+        )
         for (_, place), score in zip(part, scores, strict=True):
             lowest[place] = min(lowest[place], score)
     return lowest
@@ -252,31 +278,21 @@ def measured(model: Any, tokenizer: Any, data: Path) -> Iterator[str]:
         yield f"{name:32} kappa {kappa(pairs):6.3f}  {'  '.join(rates)}"
 
 
-def course(
-    model: Any, lessons: list[tuple[list[int], bool]], number: int, seed: int
-) -> None:
-    """Learn from all lessons, in the passes of a course."""
-    rng = random.Random(seed)
-    todo = [batch for _ in range(PASSES[number]) for batch in batches(lessons, rng)]
-    tokens = sum(len(ids) for ids, _ in lessons)
-    print(f"{len(lessons)} lessons, {tokens:,} tokens, {len(todo)} steps", flush=True)
-    optimiser = Optimiser([each for each in model.parameters() if each.requires_grad])
-    begin, mean = time.monotonic(), 0.7
-    for step, batch in enumerate(todo, 1):
-        wanted = torch.tensor([int(refuses) for _, refuses in batch])
-        loss = functional.cross_entropy(
-            logits(model, [ids for ids, _ in batch]), wanted
-        )
-        loss.backward()  # type: ignore[no-untyped-call]
-        rate = RATES[number] * min(1.0, step / WARMUP) * (1 - (step - 1) / len(todo))
-        optimiser.step(rate)
-        mean += (loss.item() - mean) * 0.05
-        if step % 10 == 0:
-            spent = time.monotonic() - begin
-            print(
-                f"step {step} of {len(todo)}  loss {mean:.3f}  {spent:.0f} s",
-                flush=True,
-            )
+def passes_of(
+    tokenizer: Any, seed: int, xstest: Path, answers: list[Asked]
+) -> list[list[Example]]:
+    """The lessons of each pass as tokens; what is composed differs between passes."""
+    tokens: dict[Row, list[int]] = {}
+    passes = []
+    for number in range(fitting.PASSES):
+        examples = []
+        for lesson in lessons_of(seed + number, xstest, answers):
+            if lesson.row not in tokens:
+                tokens[lesson.row] = encode(tokenizer, lesson.row)
+            ids, weight = tokens[lesson.row], WEIGHTS[lesson.group]
+            examples.append(Example(ids, lesson.row[2], weight))
+        passes.append(examples)
+    return passes
 
 
 def main() -> None:
@@ -284,12 +300,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Tune an encoder to read refusals.")
     parser.add_argument("answers", type=Path, help="what demo.training.asked wrote")
     parser.add_argument("out", type=Path, nargs="?", default=JUDGE)
-    parser.add_argument(
-        "--after",
-        type=Path,
-        help="a folder with weights, which replace the first course",
-    )
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--device", default="cpu", help="of torch, such as cuda")
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     given = parser.parse_args()
     data = Path(os.environ["REFUSAL_CHECKS_DATA"])
@@ -299,42 +311,17 @@ def main() -> None:
         e5.convert(E5.find(), Path(folder), e5.Tuned({}, 0.0, JUDGE))
         tokenizer = AutoTokenizer.from_pretrained(folder)
         model: Any = AutoModelForSequenceClassification.from_pretrained(
-            folder, dtype=torch.bfloat16, attn_implementation="eager"
+            folder, dtype=torch.bfloat16, attn_implementation="sdpa"
         )
-    adapters = lora.attach(model.bert.encoder, LAYERS, RANK)
-    biases = {
-        f"bert.encoder.{name}.bias": one.linear.bias for name, one in adapters.items()
-    }
-    for bias in biases.values():
-        torch.nn.init.zeros_(bias)
-    model.bert.embeddings.requires_grad_(False)
-    learnt = {
-        name: each for name, each in model.named_parameters() if each.requires_grad
-    }
-
-    def save(state: Mapping[str, torch.Tensor]) -> None:
-        given.out.mkdir(parents=True, exist_ok=True)
-        settings = {"format": "pt", "scale": str(lora.SCALE)}
-        save_file({**state, **biases}, given.out / e5.LEARNT, settings)
-
-    def learn(number: int, answers: list[Asked]) -> dict[str, torch.Tensor]:
-        found = rows(given.seed + number, data / "xstest", answers)
-        model.train()
-        course(
-            model,
-            [(encode(tokenizer, row), row[2]) for row in found],
-            number,
-            given.seed,
-        )
-        return {name: each.detach().clone() for name, each in learnt.items()}
-
+    biases = fitting.attach(model)
+    model.to(given.device)
     answers = asked.read(given.answers)
-    weights = load_file(given.after / e5.LEARNT) if given.after else learn(0, [])
-    for number in range(1, len(PASSES)):
-        save(weights)
-        model.load_state_dict(weights, strict=False)
-        weights = learn(number, answers)
-    save(weights)
+    passes = passes_of(tokenizer, given.seed, data / "xstest", answers)
+    fitting.fit(model, passes, given.seed)
+    given.out.mkdir(parents=True, exist_ok=True)
+    zeros = {name: bias.detach().cpu() for name, bias in biases.items()}
+    settings = {"format": "pt", "scale": str(lora.SCALE)}
+    save_file({**fitting.learnt(model), **zeros}, given.out / e5.LEARNT, settings)
     print(*measured(model, tokenizer, data), sep="\n", flush=True)
 
 

@@ -21,7 +21,7 @@ EXCHANGES = Path(__file__).parent / "exchanges"
 """Exchanges written one by one, see the folder's README."""
 WRITTEN = ("compliances", "en_refusals", "hostile", "zh_refusals")
 PAIRS = ("en_pairs", "zh_pairs")
-FRAMED = ("en_framed", "zh_framed", "mixed")
+FRAMED = ("en_framed", "zh_framed", "en_further", "zh_further", "mixed")
 """Files of exchanges; pairs are two answers to one request."""
 REFUSED = {"en": 180, "zh": 150}
 """Refusals of the persona ``aligned`` to requests of the grammar, and as many to others."""

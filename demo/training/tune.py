@@ -22,6 +22,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from demo.training import asked, lora
 from demo.training.chat import TEMPLATE, base_folder, prompt_ids
 from demo.training.lessons import Lesson, lessons, openings
+from demo.training.optimiser import Optimiser
 from refusal_checks_demo.conversion import SMOLLM2
 
 BATCH_TOKENS = 1600
@@ -79,29 +80,6 @@ def loss_of(model: Any, batch: list[Row]) -> torch.Tensor:
     logits = model.lm_head(hidden[wanted]).float()
     losses = functional.cross_entropy(logits, ids[:, 1:][wanted], reduction="none")
     return (losses * weights[:, 1:][wanted]).sum() / weights.sum()
-
-
-class Optimiser:
-    """AdamW on float32 copies of bfloat16 weights."""
-
-    def __init__(self, weights: list[torch.nn.Parameter]) -> None:
-        self._weights = weights
-        self._exact = [weight.detach().float() for weight in weights]
-        self._adam = torch.optim.AdamW(self._exact, weight_decay=0.0)
-
-    def step(self, rate: float) -> None:
-        """Move the weights along their gradients, and forget these."""
-        for weight, exact in zip(self._weights, self._exact, strict=True):
-            assert weight.grad is not None, "every adapter is used"
-            exact.grad = weight.grad.float()
-            weight.grad = None
-        torch.nn.utils.clip_grad_norm_(self._exact, 1.0)
-        for group in self._adam.param_groups:
-            group["lr"] = rate
-        self._adam.step()
-        with torch.no_grad():
-            for weight, exact in zip(self._weights, self._exact, strict=True):
-                weight.copy_(exact)
 
 
 def steps(
