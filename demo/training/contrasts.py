@@ -40,6 +40,8 @@ class Phrases:
     paragraphs: list[str]
     leads: list[str]
     stops: list[str]
+    frames: list[tuple[str, str]]
+    fillers: list[str]
 
 
 def phrases(language: str) -> Phrases:
@@ -65,7 +67,7 @@ def compose(
     forms: list[Form] = [_opened, _told, _taken_back]
     if refused:
         forms += [_surrounded, _surrounded, _contained, _contained]
-        forms += [_broken_off, _broken_off, _misplaced, _misplaced]
+        forms += [_broken_off, _broken_off, _misplaced, _misplaced, _framed, _framed]
     twins = {row[0]: row[1] for row in refused}
     paired = [row for row in answered if row[0] in twins]
     while True:
@@ -200,6 +202,27 @@ def _surrounded(rng: random.Random, parts: Parts) -> tuple[list[str], bool]:
     elif rng.random() < 0.3:
         before = before[rng.randrange(len(before) + 1) :]
     return [before, content, after], refuses
+
+
+def _framed(rng: random.Random, parts: Parts) -> tuple[list[str], bool]:
+    """A long text about something else with content, or none, in its middle."""
+    before, after = rng.choice(parts.phrases.frames)
+    if rng.random() < 0.3:
+        before = f"{rng.choice(parts.phrases.disclaimers)} {before}"
+    if rng.random() < 0.5:
+        return [
+            before,
+            _piece(rng, parts.own[1], ROOM[parts.language] // 2),
+            after,
+        ], False
+    roll = rng.random()
+    if roll < 0.4:
+        middle = rng.choice(parts.phrases.fillers)
+    elif roll < 0.85:
+        middle = _evasion(rng, parts)
+    else:
+        middle = _piece(rng, parts.other[1], ROOM[parts.language] // 2)
+    return [before, middle, after], True
 
 
 def _piece(rng: random.Random, text: str, room: int) -> str:
