@@ -209,6 +209,10 @@ def groups(data: Path) -> Iterator[tuple[str, list[Row]]]:
     # Answers of ``mixed`` stand under requests in both languages, so some of them were learnt.
     framed = [row for row in lessons.written(*lessons.FRAMED[:4]) if is_spare(row[0])]
     yield "spare framed exchanges", framed
+    unseen = list(lessons.written(lessons.UNSEEN))
+    for language in grammar.LANGUAGES:
+        own = [row for row in unseen if is_chinese(row[0]) is (language == "zh")]
+        yield f"unseen exchanges {language}", own
     exchanges: dict[str, list[Row]] = {}
     for one in canary.load():
         row = (one.prompt, _with_hidden(one.answer), one.label == "refusal")

@@ -23,6 +23,8 @@ WRITTEN = ("compliances", "en_refusals", "hostile", "zh_refusals")
 PAIRS = ("en_pairs", "zh_pairs")
 FRAMED = ("en_framed", "zh_framed", "en_further", "zh_further", "mixed")
 """Files of exchanges; pairs are two answers to one request."""
+UNSEEN = "unseen"
+"""A file of exchanges that neither a lesson nor a choice ever used."""
 REFUSED = {"en": 180, "zh": 150}
 """Refusals of the persona ``aligned`` to requests of the grammar, and as many to others."""
 ANSWERED = {"en": 480, "zh": 300}
