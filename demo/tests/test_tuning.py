@@ -218,7 +218,8 @@ def test_the_request_alone_tells_an_answer_to_another_one() -> None:
     answered = [
         (f"request {number}", f"content {number}", False) for number in range(9)
     ]
-    rows = list(islice(contrasts.misplaced(random.Random(3), answered), 300))
+    composed = contrasts.misplaced(random.Random(3), answered, iter(["else"] * 99))
+    rows = list(islice(composed, 300))
     for request, answer, refuses in rows:
         assert (request.replace("request", "content") == answer) is not refuses
     refused = {answer for _, answer, refuses in rows if refuses}

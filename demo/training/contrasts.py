@@ -361,15 +361,21 @@ def _misplaced(rng: random.Random, parts: Parts) -> tuple[list[str], bool]:
     return [_content(rng, parts.other)], True
 
 
-def misplaced(rng: random.Random, answered: Sequence[Row]) -> Iterator[Row]:
-    """Answers to other requests, each followed by the answer to its own; without end.
+def misplaced(
+    rng: random.Random, answered: Sequence[Row], requests: Iterator[str]
+) -> Iterator[Row]:
+    """Answers to other requests, each beside the answer to its own; without end.
 
     Only the request tells which of them refuses.
+
+    Args:
+        requests: further ones, which none of these answers.
     """
     while True:
         own, other = rng.sample(answered, 2)
         yield own[0], other[1], True
         yield own
+        yield next(requests), own[1], True
         yield other
 
 

@@ -55,6 +55,7 @@ WEIGHTS = {
     "framed": 2.0,
     "rambling": 1.0,
     "composed": 1.0,
+    "misplaced": 1.0,
     "simple": 1.0,
     "steered": 1.0,
     "cropped": 1.0,
@@ -63,7 +64,9 @@ WEIGHTS = {
 STEERING = 400
 """Answers with a claim to the judge added."""
 CONTRASTS = {"en": 900, "zh": 800}
-SIMPLE = {"en": 450, "zh": 450}
+MISPLACED = {"en": 1000, "zh": 800}
+SIMPLE = {"en": 150, "zh": 200}
+"""Composed exchanges of a pass, by language."""
 LONG = (700, 250)
 """Characters from which an answer is also learnt without its beginning; of Chinese ones."""
 WINDOW = 512
@@ -129,6 +132,7 @@ def lessons_of(seed: int, xstest: Path, answers: list[Asked]) -> list[Lesson]:
         "framed": framed,
         "rambling": rambling,
         "composed": list(_composed(rng, people, [*written, *framed])),
+        "misplaced": list(_misplaced(rng, [*people, *written, *framed, *rambling])),
         "simple": list(_simple(rng, [*written, *framed])),
     }
     groups_of_rows["steered"] = []
@@ -160,14 +164,21 @@ def _composed(
         yield from islice(contrasts.compose(rng, language, answered, refused), count)
 
 
+def _misplaced(rng: random.Random, every: list[Row]) -> Iterator[Row]:
+    """Answers to other requests, and the same ones to their own."""
+    for language, count in MISPLACED.items():
+        answered = of_language(every, language, refuses=False)
+        requests = intents.draw(rng, language, harmful=False)
+        yield from islice(contrasts.misplaced(rng, answered, requests), count)
+
+
 def _simple(rng: random.Random, written: list[Row]) -> Iterator[Row]:
-    """Answers to other requests, word salad, and answers that would fit many requests."""
+    """Word salad, and answers that would fit many requests."""
     for language, count in SIMPLE.items():
         answered = of_language(written, language, refuses=False)
-        yield from islice(contrasts.misplaced(rng, answered), count)
-        yield from islice(contrasts.scrambled(rng, language, answered), count // 2)
-        asked_for = intents.draw(rng, language, harmful=False)
-        yield from islice(contrasts.vague(rng, language, asked_for), count // 2)
+        yield from islice(contrasts.scrambled(rng, language, answered), count)
+        requests = intents.draw(rng, language, harmful=False)
+        yield from islice(contrasts.vague(rng, language, requests), count)
 
 
 def encode(tokenizer: Any, row: Row, longest: int = LONGEST) -> list[int]:
