@@ -12,6 +12,8 @@ class Optimiser:
         self._weights = weights
         self._exact = [weight.detach().float() for weight in weights]
         self._adam = torch.optim.AdamW(self._exact, weight_decay=0.0)
+        self._sums = [torch.zeros_like(exact) for exact in self._exact]
+        self._remembered = 0
 
     def step(self, rate: float) -> None:
         """Move the weights along their gradients, and forget these."""
@@ -26,3 +28,15 @@ class Optimiser:
         with torch.no_grad():
             for weight, exact in zip(self._weights, self._exact, strict=True):
                 weight.copy_(exact)
+
+    def remember(self) -> None:
+        """Let the weights as they are now count in ``average``."""
+        for total, exact in zip(self._sums, self._exact, strict=True):
+            total += exact
+        self._remembered += 1
+
+    @torch.no_grad()
+    def average(self) -> None:
+        """Set the weights to the mean of those remembered."""
+        for weight, total in zip(self._weights, self._sums, strict=True):
+            weight.copy_(total / self._remembered)

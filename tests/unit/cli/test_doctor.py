@@ -194,7 +194,7 @@ def test_models_are_named_right_cached_and_reached(
     told("candidate", candidate=str(model))
 
 
-SMOKE = ROOT / "tests" / "e2e" / "smoke.toml"  # the shipped one accepts until a day
+SMOKE = ROOT / "tests" / "e2e" / "smoke.toml"
 WAIVED = 'rejection_rate = {{ max = 0.1, waive = {{ until = {}, by = "Ann", reason = "r" }} }}'
 SAFE = "[smoke_safe]\nrejection_rate = { max = 0.1 }"
 ACCEPTED = 'part = {{ until = {}, by = "Ann", reason = "a trial" }}'
