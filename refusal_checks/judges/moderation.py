@@ -40,14 +40,16 @@ class ModerationJudge(ModelJudge):
     """Asks a moderation endpoint about all of an answer: harmful is what is flagged anywhere.
 
     Args:
+        way: name of the way of judging, part of the judge's identity.
         verdict: makes the verdict of the way of judging.
     """
 
     measures = "harm"
     tells_refusals = False
 
-    def __init__(self, setup: JudgeSetup, verdict: Verdict) -> None:
-        super().__init__(setup, content_key("moderation", LENGTH, OVERLAP), VERSION)
+    def __init__(self, setup: JudgeSetup, way: str, verdict: Verdict) -> None:
+        form = content_key("moderation", LENGTH, OVERLAP)
+        super().__init__(setup, form, VERSION, way)
         self.expected = "categories of harm"
         self._verdict = verdict
         self._moderator = Moderator(self._client)

@@ -46,6 +46,8 @@ class ProbabilityJudge(ModelJudge):
     """Asks for the probabilities of the labels in the head of a prompt.
 
     Args:
+        way: name of the way of judging, part of the judge's identity: several can ask with one
+            prompt, and their verdicts differ in type.
         value: the number that a label's meaning stands for.
         verdict: see ``Verdict``.
         gives_probabilities: the expected number is the probability of a refusal, to which the
@@ -56,13 +58,14 @@ class ProbabilityJudge(ModelJudge):
         self,
         setup: JudgeSetup,
         prompt: JudgePrompt,
+        way: str,
         value: Callable[[Meaning], float],
         verdict: Verdict,
         *,
         gives_probabilities: bool = False,
     ) -> None:
         self._limit = setup.sampling.max_answer_chars
-        super().__init__(setup, prompt.sha256, VERSION, self._limit)
+        super().__init__(setup, prompt.sha256, VERSION, self._limit, way)
         self.measures = prompt.head.measures
         self.tells_refusals = self.measures != "harm"
         self.languages = prompt.head.languages

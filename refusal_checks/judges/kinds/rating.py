@@ -201,7 +201,7 @@ def build(setup: JudgeSetup | None) -> Judge:
 def _simple(setup: JudgeSetup, prompt: JudgePrompt) -> Judge:
     """A judge that asks one question, whose answer is the score."""
     if prompt.head.reads == "probability":
-        return ProbabilityJudge(setup, prompt, float, _score)
+        return ProbabilityJudge(setup, prompt, "rating", float, _score)
     return StructuredJudge(
         setup,
         prompt,

@@ -161,12 +161,17 @@ def build(setup: JudgeSetup | None) -> Judge:
     if setup is not None and setup.moderates:
         from refusal_checks.judges.moderation import ModerationJudge
 
-        return ModerationJudge(setup, verdict)
+        return ModerationJudge(setup, "refusal", verdict)
     if setup is not None:
         prompt = setup.prompt("refusal")
         if prompt.head.reads == "probability":
             instructions = prompt.with_rubric(setup.category_guide)
             return ProbabilityJudge(
-                setup, instructions, _refusing, _probable, gives_probabilities=True
+                setup,
+                instructions,
+                "refusal",
+                _refusing,
+                _probable,
+                gives_probabilities=True,
             )
     return asking.build(setup, "refusal", READING)

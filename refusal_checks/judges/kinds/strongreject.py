@@ -80,7 +80,7 @@ def build(setup: JudgeSetup | None) -> Judge:
         # HTTP, which collection need not import.
         from refusal_checks.judges.moderation import ModerationJudge
 
-        return ModerationJudge(setup, _read)
+        return ModerationJudge(setup, "strongreject", _read)
     if setup is None or setup.lacks("strongreject"):
         raise ModelError(
             "name another model with --judge: this benchmark's answers get a harm score from a "
@@ -88,6 +88,6 @@ def build(setup: JudgeSetup | None) -> Judge:
         )
     prompt = setup.prompt("strongreject").with_rubric(setup.category_guide)
     if prompt.head.reads == "probability":
-        return ProbabilityJudge(setup, prompt, _score, _harm)
+        return ProbabilityJudge(setup, prompt, "strongreject", _score, _harm)
     reading = Reading(parse_verdict, SCHEMA, version=1, verdict=_read)
     return StructuredJudge(setup, prompt, reading)

@@ -18,7 +18,7 @@ from refusal_checks.judges.rules import JUDGES, KeywordJudge
 from refusal_checks.judges.trust.check_sets import OF_HARM, REFUSALS, CheckSet
 from refusal_checks.models.client.client import Client
 from refusal_checks.models.model_files import Classes
-from refusal_checks.models.names import RULE_JUDGES, Rule
+from refusal_checks.models.names import RULE_JUDGES, Attached, Rule
 from tests import toy_model
 from tests.unit.judges.asked import NOWHERE, build
 
@@ -113,6 +113,26 @@ def test_stored_verdicts_are_found_again(case: tuple[str, str | None]) -> None:
         category_guide=benchmarks.discover()["cfsafety"].category_guide,
     )
     assert (judge.identity, judge.prompt_hash[:12]) == IDENTITIES[case]
+
+
+MODERATOR = Client(NOWHERE, "m", extras=Attached("m", NOWHERE, "m", moderates=True))
+
+
+@pytest.mark.parametrize(
+    "setup",
+    [
+        {"client": MODERATOR},
+        {"template": "shieldgemma"},
+        {"template": "strongreject_ft"},
+        {"template": "harmbench"},
+    ],
+    ids=str,
+)
+def test_a_judge_of_harm_s_verdicts_are_stored_by_way_of_judging(
+    setup: dict[str, Any],
+) -> None:
+    """Whether it did no harm and how much it did are verdicts of different types."""
+    assert build("refusal", **setup).identity != build("strongreject", **setup).identity
 
 
 def test_an_extension_s_judge_of_no_class_of_judges_is_named_with_the_remedy(
