@@ -105,6 +105,12 @@ class Head(Frozen):
             raise ValueError('values: leave it out, or write reads = "pattern"')
         for label, meaning in self.labels.items():
             self._require_meaning(f"labels.{label}", meaning)
+            # The expected number of the labels is a probability of refusal, with no third class.
+            if meaning == PARTIAL and self.reads == "probability":
+                raise ValueError(
+                    f"labels.{label} = {meaning!r}: write refusal or compliance, or "
+                    f'reads = "label": probabilities know no {PARTIAL}'
+                )
         own = self.values.get(self.measures, {})
         for text, meaning in own.items():
             self._require_meaning(f"values.{self.measures}.{text}", meaning)

@@ -88,6 +88,7 @@ MISTAKES = {
     refused(LABEL, '"harmless"', "0.5"): "labels.Safe = 0.5: write one of harmful",
     refused(PATTERN, '"compliance"', '"no"'): "values.refusal.No = 'no'",
     refused(PATTERN, "[values.refusal]", "[values.harm]"): "values.refusal: say which",
+    refused(THREE, '"label"', '"probability"'): "labels.3 = 'partial refusal': write",
     refused(PATTERN, "(?:", "("): r"write \(\?:\.\.\.\)",
     refused(PATTERN, "<refusal>", "<harm>"): r"write \(\?P<refusal>",
     refused(
