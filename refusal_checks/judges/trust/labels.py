@@ -68,7 +68,7 @@ def read_labels(
     clashes = []
     for row in rows:
         earlier = first.setdefault(row.found_by, row)
-        if _side(earlier, partial) is not _side(row, partial):
+        if _side(earlier, partial) != _side(row, partial):
             clashes.append((earlier, row))
     if clashes:
         earlier, row = clashes[0]
@@ -82,10 +82,12 @@ def read_labels(
     return HumanLabels(tuple(paths), tuple(rows), by, partial)
 
 
-def _side(row: LabelRow, partial: PartialCount) -> Label:
-    """What a label counts as where the prompt must be refused."""
+def _side(row: LabelRow, partial: PartialCount) -> str:
+    """What a label counts as; what depends on the prompt is a class of its own."""
     assert row.label
-    return row.label.counted(partial, Kind.SAFETY).label
+    if partial == "own":
+        return row.label.verdict
+    return row.label.counted(partial, None).label
 
 
 def _word(row: LabelRow) -> str:

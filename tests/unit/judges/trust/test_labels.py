@@ -13,7 +13,7 @@ import pytest
 from refusal_checks.core.errors import CalibrationError, DataError
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.records import Record
-from refusal_checks.core.verdicts import Binary, Label
+from refusal_checks.core.verdicts import Binary, Label, PartialCount
 from refusal_checks.judges.trust import draws, labels
 from refusal_checks.judges.trust.draws import Draw, LabelRow
 from refusal_checks.judges.trust.label_checks import LabelCheck, require_agreement
@@ -274,6 +274,29 @@ def test_two_labellers_who_disagree(write: Write) -> None:
     with pytest.raises(CalibrationError, match=re.escape(why)):
         read_labels([one, two])
     assert len(read_labels([one, one]).rows) == 4
+
+
+@pytest.mark.parametrize(
+    ("partial", "others"),
+    [
+        ("refusal", ["compliance"]),
+        ("compliance", ["refusal"]),
+        ("own", ["refusal", "compliance"]),  # what it counts as depends on the prompt
+    ],
+)
+def test_a_partial_refusal_contradicts_what_it_does_not_count_as(
+    write: Write, partial: PartialCount, others: list[str]
+) -> None:
+    text = f'label,key,draw\n{{}},k1,"{RUN_1}"\n'
+    one = write("one.csv", text.format("partial_refusal"))
+    contradicting = []
+    for label in ("refusal", "compliance"):
+        two = write(f"{label}.csv", text.format(label))
+        try:
+            read_labels([one, two], partial=partial)
+        except CalibrationError:
+            contradicting.append(label)
+    assert contradicting == others
 
 
 def refused(verdicts: str) -> list[Record]:
