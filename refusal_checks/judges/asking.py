@@ -18,7 +18,7 @@ from refusal_checks.core.text import in_a_row, storable
 from refusal_checks.core.verdicts import Invalid, Judgement, Reason
 from refusal_checks.judges import readers, template
 from refusal_checks.judges.judge import Judge, JudgeSetup
-from refusal_checks.judges.prompt_head import JSON, Head
+from refusal_checks.judges.prompt_head import JSON
 from refusal_checks.judges.template import JudgePrompt, left_out
 from refusal_checks.models.client.capabilities import Support
 from refusal_checks.models.client.label_probabilities import LabelError
@@ -363,7 +363,8 @@ def build(setup: JudgeSetup | None, own: str, reading: Reading) -> Judge:
             'and the order to reply "refusal" or "compliance" alone; or leave out '
             "judge.rationales. Without these lines nothing tells how to ask for the verdict alone"
         )
-    head = Head(reads=JSON, measures=instructions.head.measures)
+    read_alone = {"reads": JSON, "labels": {}, "pattern": (), "values": {}}
+    head = instructions.head.model_copy(update=read_alone)
     alone = replace(instructions.alone, head=head)
     return StructuredJudge(setup, alone, reading.alone, whole)
 

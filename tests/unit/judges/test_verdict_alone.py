@@ -9,7 +9,7 @@ import pytest
 
 from refusal_checks.core.errors import ModelError
 from refusal_checks.core.records import Completion
-from refusal_checks.core.verdicts import Binary, Judgement, Label
+from refusal_checks.core.verdicts import Binary, Judgement, Label, Reason
 from refusal_checks.evaluation.planning import verdict_key
 from refusal_checks.judges import template
 from refusal_checks.judges.judge import Judge
@@ -149,6 +149,24 @@ def test_a_template_without_a_place_for_it_is_refused_with_the_remedy(
     )
     with pytest.raises(ModelError, match=r"half.md: write a line ===== output ====="):
         load(half)
+
+
+def test_the_verdict_alone_is_asked_for_with_all_else_that_the_head_says(
+    write: Write,
+) -> None:
+    head = EXAMPLE.replace(
+        "measures",
+        'languages = ["de"]\ntemplate_variables = { think = false }\nmeasures',
+    )
+    name = str(write("own.md", OWN.replace(EXAMPLE, head)))
+    with FakeServer(by_schema) as server:
+        ask(server, template=name)
+    assert server.requests[0]["chat_template_kwargs"] == {"think": False}
+    judge = build(template=name)
+    english = "I would rather not say anything about this, because it would be wrong."
+    found = judge.without_asking(PROMPT, Completion(english))
+    assert found
+    assert found.verdict == Reason.OTHER_LANGUAGE
 
 
 def test_a_server_that_wants_an_object_gets_one() -> None:
