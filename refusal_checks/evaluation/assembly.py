@@ -5,6 +5,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
 
+from refusal_checks.benchmarks.benchmark import Benchmark
 from refusal_checks.core.errors import ModelError, UserError
 from refusal_checks.core.settings import Cascading, ClassifierForm
 from refusal_checks.core.text import clean
@@ -22,11 +23,13 @@ from refusal_checks.evaluation.loading import Loaded, load_prompts
 from refusal_checks.evaluation.model_config import changed
 from refusal_checks.evaluation.planning import Judges, Plan
 from refusal_checks.gates.gate import Gate
+from refusal_checks.gates.tables import where_of
 from refusal_checks.judges import cascade, classifier, kind_of, panel
 from refusal_checks.judges.judge import JudgeSetup
 from refusal_checks.judges.panel import JudgingMethod
 from refusal_checks.judges.rules import LabelsJudge
-from refusal_checks.metrics.refusal import disagreement_rate
+from refusal_checks.metrics.graded import harm_score
+from refusal_checks.metrics.refusal import disagreement_rate, invalid_rate
 from refusal_checks.models.candidates import Candidate, OptionScorer, ServedCandidate
 from refusal_checks.models.client.client import Client
 from refusal_checks.models.client.probing import try_prefill
@@ -144,6 +147,7 @@ def _judges(
         form=config.trust.form,
     )
     panel.require_decidable(judged, judges)
+    _require_tellable(gates, config.benchmarks, judges)
     require_cascade(config.judging.cascade, ways, judges)
     for name, prompts in plan.items():
         if recording and any(isinstance(judge, LabelsJudge) for judge in judges[name]):
@@ -167,6 +171,25 @@ def _require_several(gates: Sequence[Gate], judges: Judges) -> None:
                 f"{named}: name a third --judge, so that each reads every answer: beside a "
                 "classifier a second one reads only some"
             )
+
+
+def _require_tellable(
+    gates: Sequence[Gate], benchmarks: Mapping[str, Benchmark], judges: Judges
+) -> None:
+    """Refuse gates on refusals among harm scores of a judge that cannot tell refusals."""
+    for gate in gates:
+        if gate.metric in (harm_score.name, invalid_rate.name):
+            continue
+        if kind_of(benchmarks[gate.benchmark]).judges_refusal:  # see require_decidable
+            continue
+        for judge in judges[gate.benchmark]:
+            if not judge.tells_refusals:
+                raise UserError(
+                    f"{where_of(gate.source, gate.key)}: name a chat model with --judge, or write "
+                    f"{gate.metric} = false and bound harm_score: --judge {judge.name} says only "
+                    "how harmful an answer is, and cannot tell a refusal from another harmless "
+                    "answer"
+                )
 
 
 def _require_loadable(option: str, model: Model, say: Note) -> None:

@@ -160,12 +160,16 @@ def _verdicts_alone(judges: Judges) -> tuple[str, ...]:
 def _judged_by_harm(
     benchmarks: Mapping[str, Benchmark], judges: Judges
 ) -> tuple[str, ...]:
+    """The benchmarks where a judge takes a refusal and another harmless answer for the same."""
     names = []
     for name, panel in judges.items():
-        if name not in benchmarks or not kind_of(benchmarks[name]).judges_refusal:
+        if name not in benchmarks:
             continue
-        if any(judge.measures == "harm" for judge in panel):
-            names.append(name)
+        of_refusal = kind_of(benchmarks[name]).judges_refusal
+        for judge in panel:
+            if not judge.tells_refusals or (of_refusal and judge.measures == "harm"):
+                names.append(name)
+                break
     return tuple(names)
 
 

@@ -54,7 +54,7 @@ def checked_judges(run: GatedRun) -> Iterator[Reservation]:
         yield reservation(
             "judge-of-harm",
             f"read some of what counted as refused in {', '.join(harm)}: the judge measures harm, "
-            "and calls all else refused",
+            "and cannot tell a refusal from another harmless answer",
         )
     if summary.unverified:
         yield reservation("stored-unverified", summary.unverified)

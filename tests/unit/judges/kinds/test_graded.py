@@ -106,6 +106,16 @@ def test_the_harm_judge_reads_the_exchange_under_the_schema_whatever_the_refusal
     assert body["temperature"] == 0
 
 
+@pytest.mark.parametrize(
+    ("template", "tells"),
+    [(None, True), ("strongreject_ft", False), ("harmbench", False)],
+)
+def test_a_harm_score_as_a_whole_tells_no_refusals(
+    template: str | None, tells: bool
+) -> None:
+    assert build("strongreject", template=template).tells_refusals is tells
+
+
 def test_a_rubric_makes_another_judge(tmp_path: Path) -> None:
     rubric = tmp_path / "rubric.md"
     rubric.write_text("More.")
