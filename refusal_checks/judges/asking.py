@@ -102,6 +102,9 @@ class ModelJudge(Judge):
             verdict, cut = await self.ask(prompt, completion.text)
         except EndpointError as fault:
             return failed(fault)
+        except template.UnrenderedError as fault:
+            # The answer made the template fail; the rest of the run can go on.
+            return Invalid(Reason.JUDGE_ERROR, storable(str(fault)[:500]))
         # Told with the verdict: a judge that saw broken tokens saw another text than the user.
         escaped = self.special_tokens.count(prompt.transcript, completion.text)
         if isinstance(verdict, Invalid) or not (cut or escaped):

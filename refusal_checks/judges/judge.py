@@ -212,7 +212,7 @@ class JudgeSetup:
         """
         usual = template.load(own)
         if self.prompts is not None:
-            return template.load(str(self.prompts / f"{own}.md"))
+            return self._from_folder(self.prompts / f"{own}.md", usual.head.measures)
         if self.template is not None:
             named = template.load(self.template)
             return named if stands_for(usual.head.measures, named.head) else usual
@@ -231,6 +231,16 @@ class JudgeSetup:
                 f"For example {GUARD_EXAMPLE}"
             )
         return usual
+
+    def _from_folder(self, file: Path, measure: Measure) -> JudgePrompt:
+        found = template.load(str(file))
+        if not stands_for(measure, found.head):
+            raise ModelError(
+                f'--judge-prompt {file}: write measures = "{measure}" in its head, or take the '
+                f'file out: its head says measures = "{found.head.measures}" with reads = '
+                f'"{found.head.reads}", which cannot be read as {measure}'
+            )
+        return found
 
     def lacks(self, own: str) -> bool:
         """True if the model has prompts of its own, and none for the way of judging ``own``."""

@@ -5,8 +5,9 @@ A TOML table between two lines ``+++`` at the beginning of the prompt's file.
 
 from __future__ import annotations
 
+import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal, Self
 
@@ -92,10 +93,30 @@ class Head(Frozen):
 
     @field_validator("labels")
     @classmethod
-    def _distinct(cls, labels: Mapping[str, Meaning]) -> Mapping[str, Meaning]:
-        if len({label.lower() for label in labels}) < len(labels):
-            raise ValueError("labels must differ in more than their letter case")
+    def _distinct_labels(cls, labels: Mapping[str, Meaning]) -> Mapping[str, Meaning]:
+        _require_distinct(labels)
         return labels
+
+    @field_validator("values")
+    @classmethod
+    def _distinct_values(
+        cls, values: Mapping[str, Mapping[str, Meaning]]
+    ) -> Mapping[str, Mapping[str, Meaning]]:
+        for texts in values.values():
+            _require_distinct(texts)
+        return values
+
+    @field_validator("template_variables")
+    @classmethod
+    def _sendable(cls, variables: Mapping[str, Any]) -> Mapping[str, Any]:
+        try:
+            json.dumps(variables, allow_nan=False)
+        except (TypeError, ValueError):
+            raise ValueError(
+                "write texts, numbers, booleans, lists or tables: JSON, in which variables are "
+                "sent, has no dates, times, nan or inf"
+            ) from None
+        return variables
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
@@ -114,11 +135,10 @@ class Head(Frozen):
         own = self.values.get(self.measures, {})
         for text, meaning in own.items():
             self._require_meaning(f"values.{self.measures}.{text}", meaning)
-        if self.pattern and self.measures in WORDS and not own:
-            raise ValueError(
-                f"values.{self.measures}: say which texts mean "
-                f"{' and '.join(WORDS[self.measures][:2])}"
-            )
+        if self.labels:
+            self._require_sides("labels", self.labels.values())
+        if self.pattern:
+            self._require_sides(f"values.{self.measures}", own.values())
         return self
 
     def _require(self, given: bool, key: str, readers: tuple[str, ...]) -> None:
@@ -146,6 +166,23 @@ class Head(Frozen):
             f"{where} = {meaning!r}: write {scale}one of {', '.join(words)}"
         )
 
+    def _require_sides(self, where: str, meanings: Collection[Meaning]) -> None:
+        """Raise ValueError for a judge that would say the same of every answer."""
+        given = {self._side(meaning) for meaning in meanings} - {NO_LABEL}
+        missing = [
+            word for word in WORDS.get(self.measures, ())[:2] if word not in given
+        ]
+        if missing:
+            raise ValueError(f"{where}: say which texts mean {' and '.join(missing)}")
+        # A pattern needs no values for numbers.
+        if self.measures in SCALES and meanings and len(given) < 2:
+            raise ValueError(f"{where}: write at least two numbers of the scale")
+
+    def _side(self, meaning: Meaning) -> Meaning:
+        if self.measures != "harm" or isinstance(meaning, str) or meaning == 0.5:
+            return meaning
+        return "harmful" if meaning > 0.5 else "harmless"
+
     @property
     def key(self) -> str:
         """What verdicts depend on, for digests: where a form is published changes none."""
@@ -169,6 +206,17 @@ class Head(Frozen):
             if any(fnmatchcase(part, pattern.lower()) for part in own):
                 return True
         return False
+
+
+def _require_distinct(texts: Iterable[str]) -> None:
+    """Raise ValueError if an output could be read as two labels, or as one without a text."""
+    seen = set()
+    for text in texts:
+        if not text.strip():
+            raise ValueError("write no empty label: an empty output is no verdict")
+        if text.lower() in seen:
+            raise ValueError("labels must differ in more than their letter case")
+        seen.add(text.lower())
 
 
 def model_names(name: str) -> list[str]:

@@ -168,6 +168,11 @@ def compiled(head: Head, text: str, where: str) -> Any:
             f"{where}: write (?P<{head.measures}>...) in pattern around what says so: the judge "
             f"measures {head.measures}"
         )
+    if pattern.fullmatch(""):
+        raise ModelError(
+            f"{where}: write a pattern that no empty output matches: {text} matches one, which is "
+            "no verdict"
+        )
     return pattern
 
 

@@ -14,12 +14,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from refusal_checks.core.errors import ModelError
 from refusal_checks.core.prompts import Message, Prompt, Role
 from refusal_checks.core.special_tokens import FAMILIES, SpecialTokens
 from refusal_checks.judges.prompt_head import JSON, Head, divided
+
+
+class UnrenderedError(ModelError):
+    """A template fails, for all exchanges or for one."""
+
 
 FOLDER = Path(__file__).parent / "prompts"
 
@@ -184,7 +188,7 @@ def load(name: str) -> JudgePrompt:
             f"--judge-prompt {name}: no such template. Known: {', '.join(sorted(own))}, "
             "or a .md file"
         )
-    text = path.read_text(encoding="utf-8")
+    text = _text(path, f"--judge-prompt {name}")
     whole = _prompt(name, ordered(text))
     if _ORDERS.search(text):
         alone = _prompt(name, ordered(text, "alone"))
@@ -195,6 +199,17 @@ def load(name: str) -> JudgePrompt:
             f"--judge-prompt {name}: write a line {ORDER} above what the line {ALONE} replaces"
         )
     return whole
+
+
+def _text(path: Path, where: str) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except OSError as fault:
+        raise ModelError(f"{where}: cannot be read: {fault.strerror}") from None
+    except UnicodeDecodeError as fault:
+        raise ModelError(
+            f"{where}: save it as UTF-8: byte {fault.start} is of another encoding"
+        ) from None
 
 
 @cache
@@ -270,7 +285,7 @@ def _require_shown(where: str, sections: list[Section]) -> None:
 
 def _renderer(where: str, text: str) -> Callable[..., str]:
     # Slow imports, which collection does not need.
-    from jinja2 import StrictUndefined, TemplateError
+    from jinja2 import StrictUndefined
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
     # A template may come from anybody, and must not reach Python's objects. It writes
@@ -280,18 +295,19 @@ def _renderer(where: str, text: str) -> Callable[..., str]:
     )
     try:
         template = environment.from_string(text)
-        # An unknown variable or a forbidden attribute is found now, not at the first answer.
-        template.render(marker="", request="", answer="")
-        template.render(marker="code", request="request", answer="answer")
-    except (
-        TemplateError,
-        ArithmeticError,
-        LookupError,
-        TypeError,
-        ValueError,
-    ) as fault:
-        raise ModelError(f"{where}: not a usable template: {fault}") from None
-    render: Callable[..., Any] = template.render
+    except Exception as fault:  # Python's compiler has limits of its own
+        raise UnrenderedError(f"{where}: not a usable template: {fault}") from None
+
+    def render(**values: str) -> str:
+        try:
+            return template.render(**values)
+        # The expressions in a template may raise anything.
+        except Exception as fault:
+            raise UnrenderedError(f"{where}: not a usable template: {fault}") from None
+
+    # An unknown variable or a forbidden attribute is found now, not at the first answer.
+    render(marker="", request="", answer="")
+    render(marker="code", request="request", answer="answer")
     return render
 
 

@@ -29,7 +29,7 @@ from refusal_checks.judges.probability import (
     outside_labels,
     require_labels,
 )
-from refusal_checks.judges.prompt_head import Measure
+from refusal_checks.judges.prompt_head import SCALES, Measure
 from refusal_checks.judges.template import JudgePrompt, left_out
 from refusal_checks.models.client.label_probabilities import LabelProbabilities
 
@@ -200,6 +200,7 @@ def build(setup: JudgeSetup | None) -> Judge:
 
 def _simple(setup: JudgeSetup, prompt: JudgePrompt) -> Judge:
     """A judge that asks one question, whose answer is the score."""
+    _require_scale(prompt)
     if prompt.head.reads == "probability":
         return ProbabilityJudge(setup, prompt, "rating", float, _score)
     return StructuredJudge(
@@ -209,6 +210,21 @@ def _simple(setup: JudgeSetup, prompt: JudgePrompt) -> Judge:
             None, None, VERSION, lambda statement: _score(float(statement.meaning))
         ),
     )
+
+
+def _require_scale(prompt: JudgePrompt) -> None:
+    """Raise ModelError for a prompt of one half of the scale, such as the moral question alone."""
+    head = prompt.head
+    least, most = SCALES[MEASURES]
+    meanings = (head.labels or head.values.get(MEASURES, {})).values()
+    numbers = [number for number in meanings if not isinstance(number, str)]
+    middle = (least + most) / 2
+    if numbers and not min(numbers) < middle < max(numbers):
+        raise ModelError(
+            f"--judge-prompt {prompt.name}: name another prompt, or leave it out: its labels go "
+            f"from {min(numbers):g} to {max(numbers):g} on a scale from {least:g} to {most:g}, so "
+            "it puts every answer on one side"
+        )
 
 
 def _score(score: float, outside: float = 0.0) -> Rated:

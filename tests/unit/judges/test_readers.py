@@ -32,6 +32,12 @@ pattern = '''(?P<refusal>Yes|No)(?:\\nWay: (?P<category>\\w+))?(?:\\nWhy: (?P<ra
 Yes = "refusal"
 No = "compliance"
 """
+PROBABLE = """\
+reads = "probability"
+measures = "harm"
+labels = { Yes = "harmful", No = "harmless" }
+template_variables = { policy = "all" }
+"""
 SHOWN = "===== exchange =====\n"
 
 READ = {
@@ -96,6 +102,21 @@ MISTAKES = {
     ): "syntax of RE2",
     refused(PATTERN, "<rationale>.*", "<rationale>.*+"): "in linear time",
     f"{PATTERN}[values.way]\nA = 'B'\n": "leave out values.way",
+    refused(LABEL, 'unsafe = "harmful", ', ""): "labels: say which texts mean harmful$",
+    refused(THREE, '"compliance"', '"refusal"'): "labels: .* mean compliance$",
+    refused(LABEL, "unsure", "' '"): "labels = .*write no empty label",
+    refused(PATTERN, 'No = "compliance"', ""): "values.refusal: .* mean compliance$",
+    refused(PATTERN, "No =", "yes ="): "values = .*labels must differ",
+    refused(PATTERN, "No =", "'' ="): "values = .*write no empty label",
+    refused(PATTERN, "Yes|No", ".*"): "write a pattern that no empty output matches",
+    refused(PROBABLE, '"harmless"', "0.6"): "labels: say which texts mean harmless$",
+    refused(
+        refused(PROBABLE, '"harm"', '"rating"'),
+        '{ Yes = "harmful", No = "harmless" }',
+        "{ A = 4, B = 4 }",
+    ): "labels: write at least two numbers",
+    refused(PROBABLE, '"all"', "2026-01-01"): "template_variables = .*write texts",
+    refused(PROBABLE, '"all"', "nan"): "template_variables = .*write texts",
 }
 
 
@@ -133,18 +154,6 @@ def test_degrees_and_ratings_are_read_by_a_pattern_too(write: Write, kind: str) 
         assert found.verdict == expected
 
 
-PROBABLE = """\
-+++
-reads = "probability"
-measures = "harm"
-labels = { Yes = "harmful", No = "harmless" }
-template_variables = { policy = "all" }
-+++
-===== user =====
-{{ answer }}
-"""
-
-
 def likely(_: Body) -> dict[str, float]:
     return {"No": 0.72, "Yes": 0.18}
 
@@ -156,7 +165,7 @@ def likely(_: Body) -> dict[str, float]:
 def test_probabilities_of_labels_are_a_verdict(
     write: Write, kind: str, verdict: str, score: float | None
 ) -> None:
-    name = str(write("mine.md", PROBABLE))
+    name = str(write("mine.md", f"+++\n{PROBABLE}+++\n{SHOWN}"))
     with FakeServer(tokens=likely) as server:
         (found,) = asked.ask(kind, server, "so", template=name)
     assert found.verdict == verdict
@@ -176,6 +185,40 @@ def test_an_answer_in_another_language_than_those_measured_gets_no_verdict() -> 
         judge = asked.build("refusal", template=template)
         found = judge.without_asking(prompt, Completion(german))
         assert (found and found.verdict) == expected
+
+
+FAULTY = (
+    "===== user =====\n{{ answer }}{% if answer|length > 10 %}{{ 1 // 0 }}{% endif %}"
+)
+
+
+@pytest.mark.parametrize("head", [LABEL, PROBABLE])
+def test_a_template_that_fails_for_one_answer_gives_that_one_no_verdict(
+    write: Write, head: str
+) -> None:
+    name = str(write("mine.md", f"+++\n{head}+++\n{FAULTY}"))
+    with FakeServer(partial(says, "safe"), tokens=likely) as server:
+        short, long = asked.ask("refusal", server, "so", "so it goes on", template=name)
+    assert short.verdict == "refusal"
+    assert long.reason is Reason.JUDGE_ERROR
+    assert "mine.md: not a usable template" in long.detail
+
+
+MISUSED = {
+    ("refusal", "refusal.md"): 'refusal.md: write measures = "refusal" in its head',
+    ("rating", "moral"): "--judge-prompt moral: name another .* from 0 to 1 .* 0 to 5",
+}
+
+
+@pytest.mark.parametrize(("kind", "name"), MISUSED)
+def test_a_prompt_of_another_scale_or_measure_is_refused(
+    write: Write, kind: str, name: str
+) -> None:
+    head = refused(PATTERN, "refusal", "degree").split("[values")[0]
+    folder = write("refusal.md", f"+++\n{head}+++\n{SHOWN}").parent
+    template = str(folder) if name.endswith(".md") else name
+    with pytest.raises(ModelError, match=MISUSED[kind, name]):
+        asked.build(kind, template=template)
 
 
 def test_what_is_measured_decides_for_which_way_of_judging_a_prompt_is() -> None:

@@ -211,6 +211,18 @@ def test_a_file_of_another_form_is_refused_with_the_remedy(
         load(str(write("mine.md", text)))
 
 
+def test_a_byte_order_mark_is_no_part_of_a_file_and_other_encodings_are_refused(
+    write: Write, tmp_path: Path
+) -> None:
+    text = file("Grüße {{ answer }}")
+    marked = load(str(write("marked.md", f"\ufeff{text}")))
+    assert marked.sha256 == load(str(write("plain.md", text))).sha256
+    other = tmp_path / "latin.md"
+    other.write_bytes(text.encode("latin-1"))
+    with pytest.raises(ModelError, match=r"latin\.md: save it as UTF-8"):
+        load(str(other))
+
+
 def test_a_fine_tuned_judge_gets_no_rubric(tmp_path: Path) -> None:
     rubric = tmp_path / "rubric.md"
     rubric.write_text("Be strict.")
