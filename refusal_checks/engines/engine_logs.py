@@ -32,7 +32,7 @@ _REMEDIES = {
 """What to do, by what a cause says."""
 
 _SHORT_OF_MEMORY = re.compile(
-    "out of memory|Free memory on device|No available memory for the cache blocks"
+    "out of memory|Free memory on device .* is less than|No available memory for the cache blocks"
     "|larger than the available KV cache memory"
 )
 
