@@ -114,10 +114,9 @@ def _able_to_sleep(before: Needs, needed: Needs) -> list[EngineProcess]:
     able = []
     free = devices.cpu().memory or 0.0
     for process, need in before.items():
-        place, copies = process.place, process.place.copies * need.parallel.copies
-        takes = ROOM_TO_SLEEP * (need.weights or math.inf) * copies
+        takes = ROOM_TO_SLEEP * (need.weights or math.inf)
         is_needed = process in needed and process.is_running()
-        if is_needed and place.can_sleep and takes <= free:
+        if is_needed and process.place.can_sleep and takes <= free:
             able.append(process)
             free -= takes
     return able
@@ -238,8 +237,12 @@ class Engines(Servers):
         request = self._settings.placement
         self.placement = choose(here, list(needed.values()), request)
         places = {}
-        for process, place in zip(needed, self.placement.places, strict=True):
-            may_sleep = place.turn > 0 and request.candidates > 1
+        for (process, need), place in zip(
+            needed.items(), self.placement.places, strict=True
+        ):
+            # A probe reaches one copy, and says nothing of how the others came back.
+            is_single = place.copies * need.parallel.copies == 1
+            may_sleep = is_single and place.turn > 0 and request.candidates > 1
             can_sleep = may_sleep and process.engine.can_sleep(process.spec)
             places[process] = replace(place, can_sleep=can_sleep)
         return places

@@ -316,7 +316,8 @@ def _are_close(before: Sequence[float], now: Sequence[float]) -> bool:
     if len(before) != len(now):
         return False
     for old, new in zip(before, now, strict=True):
-        if abs(old - new) > NOISE + RELATIVE_NOISE * abs(old):
+        # Written so that NaN is close to nothing.
+        if not abs(old - new) <= NOISE + RELATIVE_NOISE * abs(old):
             return False
     return True
 

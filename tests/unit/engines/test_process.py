@@ -3,6 +3,7 @@
 import asyncio
 import http.client
 import json
+import math
 import os
 import sys
 import threading
@@ -255,6 +256,15 @@ def test_the_cause_is_found_in_the_log_and_says_what_to_do(
     [
         ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB", True),
         ("ValueError: No available memory for the cache blocks. Try", True),
+        (
+            "Free memory on device cuda:0 (9.1/79.2 GiB) on startup is less than desired",
+            True,
+        ),
+        # vLLM says how much is free at every start that measures.
+        (
+            "Free memory on device (78.7/79.6 GiB) on startup. Desired is (0.9, 71.6 GiB)",
+            False,
+        ),
         ("ValueError: no such model", False),
     ],
 )
@@ -411,6 +421,7 @@ MODELS = {"data": [{"id": "m"}]}
         ({"choices": [LOGPROBS]}, {" jumps": -0.2, " is": -3.0}, "computes something else"),
         ({"choices": [LOGPROBS]}, {"!": -8.0, "?": -8.1}, "computes something else"),
         ({"choices": [LOGPROBS]}, {" jumps": -0.1}, "computes something else"),
+        ({"choices": [LOGPROBS]}, {" jumps": math.nan, " is": math.nan}, "computes something else"),
         ({"choices": [{"logprobs": None}]}, {}, "it answers no probe"),
         ({"data": [{"label": "refusal", "probs": [0.125, 0.875]}]}, {"a": 0.12, "b": 0.88}, ""),
         ({"data": [{"label": "refusal", "probs": [0.125, 0.875]}]}, {"a": 0.9, "b": 0.1},

@@ -132,17 +132,21 @@ def test_the_judge_s_engine_goes_on_if_the_next_candidate_needs_as_much(
 
 
 def on_a_gpu(
-    monkeypatch: pytest.MonkeyPatch, sizes: dict[str, float], free: float = 100.0
+    monkeypatch: pytest.MonkeyPatch,
+    sizes: dict[str, float],
+    free: float = 100.0,
+    gpus: tuple[str, ...] = ("0",),
 ) -> None:
-    """A machine with a GPU of 48 GiB, so much free memory of its own, and models of these sizes."""
+    """A machine with GPUs of 48 GiB, so much free memory of its own, and models of these sizes."""
     monkeypatch.setattr(vllm, "runs_on_cpu", lambda: False)
-    monkeypatch.setattr(devices, "gpus", lambda: Devices("gpu", ("0",), 48.0))
+    monkeypatch.setattr(devices, "gpus", lambda: Devices("gpu", gpus, 48.0))
     monkeypatch.setattr(devices, "cpu", lambda: Devices("cpu", ("0",), free))
     monkeypatch.setattr(weight_sizes, "weights_gib", lambda model, *_: sizes[model])
 
 
 LARGE = {"model": 30.0, "next": 30.0, "other": 20.0}
 SLEPT = ["+model", "-model", "+other", "~other", "+next", "-next", "!other"]
+AGAIN = ["-other", "+next", "-next", "+other"]
 
 
 @pytest.mark.parametrize(
@@ -150,9 +154,9 @@ SLEPT = ["+model", "-model", "+other", "~other", "+next", "-next", "!other"]
     [
         (LARGE, 100.0, 2, "", SLEPT),
         # It starts again: nothing follows, there is no room, or it does not do as it is told.
-        (LARGE, 100.0, 1, "", ["-other", "+next", "-next", "+other"]),
-        (LARGE, 23.0, 2, "", ["-other", "+next", "-next", "+other"]),
-        (LARGE, 100.0, 2, "sleep", ["~other", "-other", "+next", "-next", "+other"]),
+        (LARGE, 100.0, 1, "", AGAIN),
+        (LARGE, 23.0, 2, "", AGAIN),
+        (LARGE, 100.0, 2, "sleep", ["~other", *AGAIN]),
         (LARGE, 100.0, 2, "wake", ["~other", "+next", "-next", "!other", "-other", "+other"]),
         # The next candidate has room beside it.
         ({**LARGE, "next": 2.0}, 100.0, 2, "", ["~other", "-other", "+next", "+other"]),
@@ -169,6 +173,28 @@ def test_in_turns_on_a_gpu_the_judge_s_engine_sleeps_until_its_turn(
     happens: list[str],
 ) -> None:
     on_a_gpu(monkeypatch, sizes, free)
+    take_turns(tmp_path, monkeypatch, events, candidates, fault)
+    assert events == (happens if happens == SLEPT else [*SLEPT[:3], *happens])
+
+
+def test_a_judge_in_copies_does_not_sleep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, events: list[str]
+) -> None:
+    sizes = {"model": 60.0, "next": 60.0, "other": 20.0}
+    on_a_gpu(monkeypatch, sizes, gpus=("0", "1"))
+    judge = take_turns(tmp_path, monkeypatch, events)
+    assert judge.place.copies == 2
+    assert events == [*SLEPT[:3], *AGAIN]
+
+
+def take_turns(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    events: list[str],
+    candidates: int = 2,
+    fault: str = "",
+) -> process.EngineProcess:
+    """Run two candidates with the same judge on a GPU; the judge's engine, as it was."""
 
     def tell(own: process.EngineProcess, path: str, is_asleep: bool) -> None:
         events.append(f"{'~' if is_asleep else '!'}{own.spec.model}")
@@ -182,7 +208,7 @@ def test_in_turns_on_a_gpu_the_judge_s_engine_sleeps_until_its_turn(
     runs = []
     for model in (ALIGNED, NEXT):
         run = replace(settings(model, OTHER), placement=request)
-        runs.append((model, Engines(run, tmp_path / model.path, shared)))
+        runs.append((model, Engines(run, folder / model.path, shared)))
     before = None
     for model, engines in runs:
         engines.place([model, OTHER], before)
@@ -190,10 +216,13 @@ def test_in_turns_on_a_gpu_the_judge_s_engine_sleeps_until_its_turn(
             engines.start(print, turn)
             engines.require_running()
         before = engines
-    assert events == (happens if happens == SLEPT else [*SLEPT[:3], *happens])
     assert before is not None
+    happened = list(events)
     before.close()
-    assert not shared[EngineSpec.of(OTHER)].is_asleep
+    events[:] = happened
+    judge = shared[EngineSpec.of(OTHER)]
+    assert not judge.is_asleep
+    return judge
 
 
 @pytest.mark.usefixtures("roomy")
