@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
-from refusal_checks.cli.doctor.checks import Diagnosis, fail, ok
+from refusal_checks.cli.doctor.checks import Diagnosis, fail, ok, warn
 from refusal_checks.core.errors import UserError
 from refusal_checks.engines.devices import Devices
 from refusal_checks.engines.gpu_placing import Gpus
@@ -13,7 +14,7 @@ from refusal_checks.engines.placement import EngineNeed, Placement, PlacementReq
 from refusal_checks.engines.placing import choose
 from refusal_checks.engines.pool import needs_of
 from refusal_checks.evaluation import model_config
-from refusal_checks.models.names import CandidateModel, JudgeModel, Served
+from refusal_checks.models.names import CandidateModel, JudgeModel, Model, Served
 from refusal_checks.spec import RunSpec
 
 DEFAULT_JUDGE = EngineNeed(
@@ -66,17 +67,40 @@ def planned(spec: RunSpec, devices: Devices) -> Iterator[Diagnosis]:
         yield fail("placement", str(fault))
         return
 
-    beside = list(needs_of([], judges).values())
+    beside = _needs([], judges)
     if not judges:
         beside = [DEFAULT_JUDGE]
     for candidate in candidates:
         if isinstance(candidate, Served):
-            needs = list(needs_of([candidate], judges).values())
+            needs = _needs([candidate], judges)
             if not judges:
                 needs.append(DEFAULT_JUDGE)
             yield _placed(devices, needs, request)
     here = [need for need in beside if not need.parallel.is_elsewhere]
     yield _largest(devices, here, request)
+
+
+def _needs(candidates: Iterable[Model], judges: Iterable[Model]) -> list[EngineNeed]:
+    """What these models' engines need, with the default judge's size if nobody tells it."""
+    needs = []
+    for need in needs_of(candidates, judges).values():
+        if need.weights is None and need.model == DEFAULT_JUDGE.model:
+            need = replace(
+                need,
+                weights=DEFAULT_JUDGE.weights,
+                vocabulary=DEFAULT_JUDGE.vocabulary,
+                is_mixture=DEFAULT_JUDGE.is_mixture,
+            )
+        needs.append(need)
+    return needs
+
+
+def _unknown(needs: Iterable[EngineNeed]) -> str:
+    """The models whose weights have an unknown size, and what to do; empty if there are none."""
+    names = ", ".join(need.name for need in needs if need.weights is None)
+    if not names:
+        return ""
+    return f"{names}: weights of unknown size: download the model first"
 
 
 def _placed(
@@ -86,6 +110,9 @@ def _placed(
         placement = choose(devices, needs, request)
     except UserError as fault:
         return fail("placement", str(fault))
+    unknown = _unknown(needs)
+    if unknown:
+        return warn("placement", unknown)
     engines = "; ".join(_engines(devices, needs, placement))
     return ok("placement", f"{_named(devices)}, {placement.kind}: {engines}")
 
@@ -121,6 +148,9 @@ def _largest(
     request: PlacementRequest,
 ) -> Diagnosis:
     """The largest candidate that fits beside the judges, and in turns with them."""
+    unknown = _unknown(judges)
+    if unknown:
+        return warn("placement", unknown)
     hardware = Gpus(devices)
     together, in_turns = 0.0, 0.0
     size = STEP

@@ -10,6 +10,7 @@ from refusal_checks.cli.doctor.checks import Level
 from refusal_checks.cli.doctor.hardware import parsed, planned
 from refusal_checks.core.errors import UserError
 from refusal_checks.engines.kinds.vllm import Vllm
+from refusal_checks.models import weights
 from refusal_checks.spec import RunSpec
 
 ALONE = "beside openai/gpt-oss-20b, a candidate may have"
@@ -90,6 +91,38 @@ def test_judges_that_are_named_count_and_those_without_an_engine_do_not(
     (line,) = said("1x80", judge="keyword")
     assert "beside no judge with an engine, a candidate may have 68.0 GiB" in line
     assert "in turns" not in line
+
+
+@pytest.mark.parametrize(
+    ("models", "expected"),
+    [
+        ({"judge": "openai/gpt-oss-20b"}, [f"OK 1 x 24 GiB: {ALONE} 0.5 GiB"]),
+        ({"judge": "nobody/judge"}, ["WARN nobody/judge: weights of unknown size"]),
+        (
+            {"candidate": "nobody/seven", "judge": "nobody/judge"},
+            [
+                "WARN nobody/seven, nobody/judge: weights of unknown size",
+                "WARN nobody/judge: weights of unknown size",
+            ],
+        ),
+        (
+            {"candidate": "nobody/seven"},
+            [
+                "WARN nobody/seven: weights of unknown size: download the model first",
+                f"OK 1 x 24 GiB: {ALONE} 0.5 GiB",
+            ],
+        ),
+    ],
+)
+def test_of_weights_of_unknown_size_no_largest_candidate_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+    models: dict[str, str | None],
+    expected: list[str],
+) -> None:
+    monkeypatch.setattr(weights, "weights_gib", lambda *_: None)
+    lines = said("1x24GiB", **models)
+    assert len(lines) == len(expected)
+    assert all(map(str.startswith, lines, expected))
 
 
 def test_what_is_no_hardware_is_refused() -> None:
