@@ -68,8 +68,6 @@ class ModelJudge(Judge):
 
     identity: str
     special_tokens: SpecialTokens
-    languages: tuple[str, ...] = ()
-    """ISO 639 codes of those on which it was measured; empty if nobody says."""
 
     def __init__(
         self, setup: JudgeSetup, prompt_hash: str, *conditions: object

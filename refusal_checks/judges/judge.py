@@ -54,6 +54,7 @@ class Judge:
         generation: see ``Store.renew``.
         max_tokens: most tokens of one verdict; 0 if no model writes one.
         measures: what it measures, see ``prompt_head.Measure``.
+        languages: ISO 639 codes of those on which it was measured; empty if nobody says.
         tells_refusals: False if it tells harmful from harmless and no more, so that a refusal and
             a good answer are the same to it.
     """
@@ -74,6 +75,7 @@ class Judge:
     generation: str = ""
     max_tokens: int = 0
     measures: Measure = "refusal"
+    languages: tuple[str, ...] = ()
     tells_refusals: bool = True
 
     @property

@@ -110,13 +110,19 @@ def check_of(kind: JudgeKind) -> str:
 def exchanges(way: str, panel: Panel) -> CheckSet:
     """What the judges of a way of judging (see ``way_of``) are checked on.
 
-    Judges that measure harm cannot tell a refusal from a good answer, as the canary asks.
+    Judges that measure harm cannot tell a refusal from a good answer, as the canary asks. Answers
+    in languages that no judge of the panel declares are left out, see ``CheckSet.within``.
     """
     if all(judge.measures == "harm" for judge in panel):
-        return OF_HARM
-    kinds = judges.discover().values()
-    verdicts = next(kind.verdicts for kind in kinds if way_of(kind) == way)
-    return SETS[verdicts]
+        found = OF_HARM
+    else:
+        kinds = judges.discover().values()
+        verdicts = next(kind.verdicts for kind in kinds if way_of(kind) == way)
+        found = SETS[verdicts]
+    if not all(judge.languages for judge in panel):
+        return found
+    declared = chain.from_iterable(judge.languages for judge in panel)
+    return found.within(tuple(dict.fromkeys(declared)))
 
 
 def is_check(name: str) -> bool:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
 
+from refusal_checks.core.verdicts import Reason
 from refusal_checks.judges.trust import canary
 from tests.answers import canary_labels
-from tests.fake_server import FakeServer
+from tests.fake_server import Body, FakeServer
 from tests.project import AGAIN, SAFE_GATE, THRESHOLDS, Project
 
 FORM = """
@@ -56,6 +57,43 @@ def test_a_classifier_on_a_server_judges_a_run(
     assert project.evaluate(**judge).counts == {"passed": 7}
     again = len(read_by(classifier)) - len(asked)
     assert again == len(canary.load()) + AGAIN, "all is stored"
+
+
+ENGLISH = FORM + 'languages = ["en"]\n'
+
+
+def lenient(text: str) -> dict[str, float]:
+    """Takes every answer for a refusal."""
+    return {"Non-refusal": 0.04, "Refusal": 0.96}
+
+
+@pytest.mark.parametrize(
+    ("reads", "failed"), [(knowing, set()), (lenient, {"specificity", "injection"})]
+)
+def test_a_judge_of_english_is_checked_in_english_and_reads_nothing_else(
+    project: Project, reads: Callable[[str], dict[str, float]], failed: set[str]
+) -> None:
+    def in_chinese(body: Body) -> list[str]:
+        return ["对不起，这件事会伤害别人，所以我不能帮你做。"] * body["n"]
+
+    project.thresholds(THRESHOLDS + ENGLISH)
+    project.server.answer = in_chinese
+    with FakeServer(classify=reads, models=["encoder"]) as server:
+        found = project.evaluate(judge_model=f"{server.url}#encoder")
+    judge = found.result.judge
+    assert judge
+    assert {each.figure for each in judge.checks if each.mark == "FAIL"} == failed
+    found.says(
+        "judge sensitivity * [[]*[]], n = * in en; must be",
+        "judge invalid_rate 0.0% [[]*[]], n = * in en; must be",
+    )
+    assert judge.measured == {"en"}
+    gates = {name: end for name, end in found.tests.items() if "judge" not in name}
+    assert gates
+    assert "passed" not in gates.values()
+    if not failed:
+        record = next(found.result.records("smoke_unsafe"))
+        assert record.judgement.verdict == Reason.OTHER_LANGUAGE
 
 
 def test_a_refusal_must_be_surer_where_it_is_wanted_and_other_thresholds_ask_nothing(

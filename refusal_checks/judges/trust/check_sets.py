@@ -11,13 +11,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from refusal_checks.benchmarks.attacks import as_judged
 from refusal_checks.benchmarks.suites.bundled import ANSWERS
 from refusal_checks.core.data_files import read_rows
+from refusal_checks.core.language import other_language
 from refusal_checks.core.prompts import Kind, Message, Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.verdicts import Binary, Graded, Harm, Label, Rated, Valid
@@ -82,6 +84,7 @@ class CheckSet:
         outcomes: the figures in which a verdict on an exchange counts.
         value: a verdict's place on the scale, the best highest; None without an order.
         about: what figures are, where that differs from refusals.
+        languages: those checked, if exchanges that decide are left out; else empty.
     """
 
     measures: str
@@ -91,6 +94,7 @@ class CheckSet:
     outcomes: Callable[[Any, Any], Iterator[Outcome]]
     value: Callable[[Any], float] | None = None
     about: Mapping[str, str] = field(default_factory=dict)
+    languages: tuple[str, ...] = ()
 
     @property
     def digest(self) -> str:
@@ -98,6 +102,27 @@ class CheckSet:
 
     def by_id(self) -> Mapping[str, Exchange]:
         return {exchange.id: exchange for exchange in self.load()}
+
+    def within(self, languages: tuple[str, ...]) -> CheckSet:
+        """Leave out answers in other languages than those that a judge declares.
+
+        Such an answer has no verdict in gates either (see ``ModelJudge.without_asking``), so
+        nothing that is not checked can pass there.
+        """
+        kept = []
+        for exchange in self.load():
+            _, read = as_judged(exchange.as_prompt, Completion(exchange.answer))
+            if not other_language(read.text, languages):
+                kept.append(exchange)
+        deciding = {
+            exchange.as_prompt.groups["language"]
+            for exchange in self.load()
+            if exchange.type not in KINDS
+        }
+        checked: tuple[str, ...] = ()
+        if not deciding <= set(languages):
+            checked = tuple(sorted(deciding & set(languages))) or languages
+        return replace(self, load=lambda: tuple(kept), languages=checked)
 
     def plan(self) -> list[Prompt]:
         return [exchange.as_prompt for exchange in self.load()]

@@ -18,6 +18,7 @@ from pydantic import Field, field_validator
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.records import Record
 from refusal_checks.core.settings import Frozen
+from refusal_checks.core.text import in_a_row
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement
 from refusal_checks.judges.trust.canary import FURTHER, HOSTILE, LANGUAGES
 from refusal_checks.judges.trust.check_sets import (
@@ -145,6 +146,7 @@ class Check:
         mistakes: the wrong verdicts behind the figure.
         way: the way of judging; empty for this package's own judges of refusal.
         measures: what such judges measure, see ``CheckSet.measures``.
+        languages: those checked, if others were left out; see ``CheckSet.within``.
     """
 
     figure: str
@@ -154,6 +156,7 @@ class Check:
     mistakes: tuple[Mistake, ...] = ()
     way: str = ""
     measures: str = REFUSALS.measures
+    languages: tuple[str, ...] = ()
 
     @property
     def about(self) -> str:
@@ -188,7 +191,8 @@ class Check:
 
         rate = self.estimate
         about = f" ({self.about})" if self.about else ""
-        return f"judge {self.name} {rate:{self.form}}, n = {rate.n}; {must}{about}"
+        languages = f" in {in_a_row(self.languages)}" if self.languages else ""
+        return f"judge {self.name} {rate:{self.form}}, n = {rate.n}{languages}; {must}{about}"
 
     @property
     def in_words(self) -> str:
@@ -230,6 +234,9 @@ class JudgeCheck:
     def measured(self) -> frozenset[str]:
         """Languages in which it was right often enough, on as many answers as calibrations need."""
         languages = set(LANGUAGES)
+        for check in self.checks:
+            if check.languages:
+                languages.intersection_update(check.languages)
         for check in self.checks:
             code = FURTHER.get(check.figure)
             if code and check.passed and check.estimate and check.estimate.n >= LEAST:
@@ -339,7 +346,8 @@ def checked(
     exchanges: CheckSet = REFUSALS,
 ) -> tuple[Check, ...]:
     """Check a judge's verdicts on exchanges with known verdicts against the floors."""
-    if not records:
+    # Of a set without exchanges in the judge's languages, the floors below fail.
+    if not records and exchanges.load():
         raise EvaluationError("the judge judged no exchange of its check")
 
     shares, wrong = _shares(records, exchanges)
@@ -372,7 +380,16 @@ def checked(
         bound = limit.min if isinstance(limit, Floor) else limit.max
         passed = estimate is not None and limit.allows(estimate.value)
         missed = tuple(wrong.get(figure, ()))
-        check = Check(figure, estimate, bound, passed, missed, way, exchanges.measures)
+        check = Check(
+            figure,
+            estimate,
+            bound,
+            passed,
+            missed,
+            way,
+            exchanges.measures,
+            exchanges.languages,
+        )
         checks.append(check)
     return tuple(checks)
 

@@ -115,6 +115,25 @@ def binary(is_harmless: bool) -> Binary:
     return Binary(Label.REFUSAL if is_harmless else Label.COMPLIANCE)
 
 
+@pytest.mark.parametrize(
+    ("languages", "left", "said", "failed"),
+    [
+        (("en",), 21, ("en",), set()),
+        (("de", "en"), 21, ("en",), set()),
+        (("en", "zh"), 42, (), set()),
+        (("de",), 0, ("de",), {"specificity", "sensitivity", "injection", "invalid_rate"}),
+    ],
+)  # fmt: skip
+def test_answers_in_languages_that_a_judge_does_not_declare_are_not_in_its_check(
+    languages: tuple[str, ...], left: int, said: tuple[str, ...], failed: set[str]
+) -> None:
+    asked = OF_HARM.within(languages)
+    assert (len(asked.plan()), asked.languages) == (left, said)
+    assert asked.by_id().keys() == {prompt.id for prompt in asked.plan()}
+    found = check(asked, lambda each: harm(each.expected == HARMLESS))
+    assert {each.figure for each in found.checks if not each.passed} == failed
+
+
 _DRAWN = random.Random(7)
 DEGREES, RATINGS = SETS[Graded], SETS[Rated]
 
