@@ -17,6 +17,7 @@ from refusal_checks.core.errors import (
     EngineFaultError,
     EngineStartError,
     OutOfMemoryError,
+    UserError,
 )
 from refusal_checks.core.sampling import JudgeSampling, Sampling
 from refusal_checks.core.settings import Limits, RequestPace
@@ -218,20 +219,33 @@ class Engines(Servers):
         places: Places = {}
         if isinstance(before, Engines):
             places = self._take_places(before, needed)
-        if not places:
-            here = _devices(needed)
-            places = self._choose(needed, here)
-            # A sleeping engine comes back to the place that it left, and takes no memory that the
-            # next candidate would otherwise have.
-            asleep = [process for process in needed if process.is_asleep]
-            are_back = all(_is_back_in(process, places[process]) for process in asleep)
-            if asleep and (here.used > SPARE or not are_back):
+        asleep = [process for process in needed if process.is_asleep]
+        if asleep:
+            places = self._choose_beside(asleep, needed)
+            if not places:
                 self.stop()
-                places = self._choose(needed, _devices(needed))
+        if not places:
+            places = self._choose(needed, _devices(needed))
         for process, place in places.items():
             if not process.is_asleep:
                 process.place = place
         return self.placement
+
+    def _choose_beside(self, asleep: Iterable[EngineProcess], needed: Needs) -> Places:
+        """Places of the engines while some of them sleep; none if those have to stop.
+
+        A sleeping engine comes back to the place that it left, and takes no memory that the next
+        candidate would otherwise have.
+        """
+        here = _devices(needed)
+        if here.used > SPARE:
+            return {}
+        try:
+            places = self._choose(needed, here)
+        except UserError:
+            return {}
+        are_back = all(_is_back_in(process, places[process]) for process in asleep)
+        return places if are_back else {}
 
     def _choose(self, needed: Needs, here: Devices) -> Places:
         request = self._settings.placement

@@ -177,6 +177,25 @@ def test_in_turns_on_a_gpu_the_judge_s_engine_sleeps_until_its_turn(
     assert events == (happens if happens == SLEPT else [*SLEPT[:3], *happens])
 
 
+@pytest.mark.parametrize(("used", "size"), [(0.1, 45.0), (0.1, 40.0), (0.04, 45.5)])
+def test_what_a_sleeping_judge_leaves_on_the_gpu_refuses_no_candidate(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    events: list[str],
+    used: float,
+    size: float,
+) -> None:
+    on_a_gpu(monkeypatch, {"model": 30.0, "next": size, "other": 20.0})
+
+    def gpus() -> Devices:
+        is_asleep = events[-1:] == ["~other"]
+        return Devices("gpu", ("0",), 48.0, used=used if is_asleep else 0.0)
+
+    monkeypatch.setattr(devices, "gpus", gpus)
+    take_turns(tmp_path, monkeypatch, events)
+    assert events == [*SLEPT[:3], "~other", *AGAIN]
+
+
 def test_a_judge_in_copies_does_not_sleep(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, events: list[str]
 ) -> None:
