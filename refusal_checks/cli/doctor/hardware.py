@@ -42,14 +42,17 @@ def parsed(text: str) -> Devices:
     """Devices from ``2x80`` or ``1x24GiB``: their number and the GiB of each.
 
     Raises:
-        UserError: it says something else.
+        UserError: it says something else, or more than 99 GPUs, or of 1,000 GiB.
     """
-    given = re.fullmatch(r"(\d{1,4})x(\d+(?:\.\d+)?)(?:Gi?B?)?", text, re.IGNORECASE)
+    given = re.fullmatch(
+        r"(\d{1,2})x(\d{1,3}(?:\.\d+)?)(?:Gi?B?)?", text, re.IGNORECASE
+    )
     if given and int(given[1]) and float(given[2]):
         ids = tuple(map(str, range(int(given[1]))))
         return Devices("gpu", ids, float(given[2]))
     raise UserError(
-        f"--hardware {text}: write the number of GPUs and the GiB of each: 1x24GiB, 2x80, 8x80"
+        f"--hardware {text}: write the number of GPUs and the GiB of each: 1x24GiB, 2x80, 8x80 "
+        "(99 GPUs and 999 GiB at most)"
     )
 
 
@@ -152,6 +155,12 @@ def _largest(
     if unknown:
         return warn("placement", unknown)
     hardware = Gpus(devices)
+    if not _have_room(hardware, judges):
+        shown = ", ".join(need.shown for need in judges)
+        return fail(
+            "placement",
+            f"{_named(devices)}: use a smaller judge, or more or larger GPUs: {shown} may not fit",
+        )
     together, in_turns = 0.0, 0.0
     size = STEP
     while size < len(devices.ids) * (devices.memory or 0.0):
@@ -173,6 +182,15 @@ def _largest(
     if in_turns > together and not request.at_once:
         shown += f"; in turns, {_sized(in_turns)}"
     return ok("placement", shown)
+
+
+def _have_room(hardware: Gpus, judges: Sequence[EngineNeed]) -> bool:
+    """True if judges fit without a candidate, or if arguments change what their weights take."""
+    if any(need.parallel.is_unusual for need in judges):
+        return True
+    if not all(map(hardware.fit_alone, judges)):
+        return False
+    return hardware.fit_apart(judges) or hardware.fit_together(judges)
 
 
 def _sized(weights: float) -> str:

@@ -1,6 +1,7 @@
 """Where the doctor says that engines would go on hardware that is not here."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -35,7 +36,7 @@ def said(hardware: str, *keys: str, **models: str | None) -> list[str]:
     [
         ("1x24GiB", f"1 x 24 GiB: {ALONE} 0.5 GiB (0.3 billion parameters of 16 bits); in turns, "
          "17.5 GiB (9.4 billion parameters of 16 bits)"),
-        ("1x16", "1 x 16 GiB: no candidate fits beside openai/gpt-oss-20b; in turns, 10.0 GiB (5.4 "
+        ("1x20", "1 x 20 GiB: no candidate fits beside openai/gpt-oss-20b; in turns, 14.0 GiB (7.5 "
          "billion parameters of 16 bits)"),
         ("2x80gb", f"2 x 80 GiB: {ALONE} 115.0 GiB (62 billion parameters of 16 bits); in turns, "
          "136.0 GiB (73 billion parameters of 16 bits)"),
@@ -125,8 +126,31 @@ def test_of_weights_of_unknown_size_no_largest_candidate_is_told(
     assert all(map(str.startswith, lines, expected))
 
 
+@pytest.mark.parametrize(
+    ("hardware", "sizes", "args", "expected"),
+    [
+        ("1x8", (), "", "use a smaller judge, or more or larger GPUs: openai/gpt-oss-20b (12.8 "
+         "GiB) may not fit"),
+        ("1x16", (10.4,), "--max-model-len 4096", ""),
+        ("1x16", (12.8,), "", "may not fit"),
+        ("1x16", (12.8,), "--quantization fp8", ""),
+        ("2x16", (12.8,), "", ""),
+        ("2x16", (12.8, 12.8), "", "may not fit"),
+    ],
+)  # fmt: skip
+def test_judges_without_room_fail(
+    tmp_path: Path, hardware: str, sizes: Sequence[float], args: str, expected: str
+) -> None:
+    judges = [model(tmp_path / f"judge-{n}", size) for n, size in enumerate(sizes)]
+    keys = [f"judge.args={args}"] if args else []
+    spec = RunSpec.of(overrides(keys, judge=judges or None))
+    (found,) = planned(spec, parsed(hardware))
+    assert (found.level is Level.FAIL) is bool(expected)
+    assert expected in found.text
+
+
 def test_what_is_no_hardware_is_refused() -> None:
-    for text in ("24", "0x80", "2x0", "2x", "x80", "2 x 80"):
+    for text in ("24", "0x80", "2x0", "2x", "x80", "2 x 80", "1x99999999", "999x80"):
         with pytest.raises(UserError, match="write the number of GPUs and the GiB of"):
             parsed(text)
 
