@@ -155,6 +155,7 @@ class Engine(ABC):
         at_once: most concurrent requests; others wait on our side, where no timeout runs.
         loads_alone: True if two engines on one GPU must load one after the other, unless the size
             of each one's cache is given.
+        halves: True if it holds weights of 32 bits as 16 on a GPU, unless told otherwise.
         classifies: True if it serves sequence classifiers at ``/classify``.
         sleeping: how it leaves a GPU for a while; None if it cannot.
         capabilities: what it can do. If anything is missing, the started server is probed too, and
@@ -173,6 +174,7 @@ class Engine(ABC):
     # As for a candidate's and a judge's server.
     at_once: ClassVar[int] = 2 * CONNECTIONS
     loads_alone: ClassVar[bool] = True
+    halves: ClassVar[bool] = False
     classifies: ClassVar[bool] = False
     sleeping: ClassVar[SleepPaths | None] = None
     capabilities: ClassVar[Capabilities] = ALL

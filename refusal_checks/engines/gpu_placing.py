@@ -339,4 +339,7 @@ def weights_on_each(need: EngineNeed, cut: int) -> float:
     """GiB of a model on each GPU, split over this many unless the user sets it; 0 if unknown."""
     parallel = need.parallel
     shards = parallel.shards if parallel.is_given else cut
-    return (need.weights or 0.0) / shards
+    weights = need.weights or 0.0
+    if need.is_halved:
+        weights /= 2
+    return weights / shards

@@ -29,6 +29,7 @@ class EngineNeed:
         classifies: True if it reads each text once and writes nothing.
         vocabulary: tokens that the model knows; None if unknown.
         is_mixture: True for a mixture of experts.
+        is_halved: True if its weights take half as much on a GPU as in the files.
     """
 
     model: str
@@ -39,6 +40,7 @@ class EngineNeed:
     classifies: bool = False
     vocabulary: int | None = None
     is_mixture: bool = False
+    is_halved: bool = False
 
     @property
     def name(self) -> str:

@@ -497,14 +497,17 @@ def needs_of(
         about = model_files.configuration(model)
         if size and not about:
             about = weights.configuration_on_hub(spec.model, revision)
+        parallel = engine.parallel(spec.args)
+        may_halve = engine.halves and not parallel.is_unusual
         needs[spec] = EngineNeed(
             spec.model,
-            engine.parallel(spec.args),
+            parallel,
             size,
             answers=spec in answering,
             judges=spec in judging,
             classifies=model_files.classes(model) is not None,
             vocabulary=model_files.vocabulary(about),
             is_mixture=model_files.is_mixture(about),
+            is_halved=may_halve and model_files.are_32_bits(about),
         )
     return needs

@@ -95,6 +95,17 @@ def vocabulary(about: Mapping[str, Any]) -> int | None:
     return None
 
 
+def are_32_bits(about: Mapping[str, Any]) -> bool:
+    """True if a model's ``config.json`` says that its files hold numbers of 32 bits."""
+    with suppress(*MALFORMED):
+        if about.get("quantization_config"):
+            return False
+        for part in (about, about.get("text_config", {})):
+            if "float32" in (part.get("dtype"), part.get("torch_dtype")):
+                return True
+    return False
+
+
 _EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
 
 

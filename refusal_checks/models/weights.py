@@ -11,8 +11,19 @@ from typing import Any
 
 from refusal_checks.models.model_files import _cached
 
-_WEIGHTS = ("model*.safetensors", "*.safetensors", "*.bin", "*.gguf", "*.pt")
+_WEIGHTS = (
+    "model.safetensors",
+    "model*.safetensors",
+    "*.safetensors",
+    "pytorch_model.bin",
+    "*.bin",
+    "*.gguf",
+    "*.pt",
+)
 """Names of weight files, best first: some folders hold the same weights in several formats."""
+
+_OF_TRAINING = ("training_args.bin", "optimizer.*", "scheduler.pt", "scaler.pt")
+"""Names of files that a training leaves beside the weights, which vLLM does not load either."""
 
 
 PATIENCE = 10.0  # seconds that the hub may take to list a model's files
@@ -48,7 +59,9 @@ def _size(folder: Path) -> int:
 def _of_one_format(sizes: Mapping[str, int]) -> int:
     """Bytes of the weight files in the best format present."""
     for pattern in _WEIGHTS:
-        names = fnmatch.filter(sizes, pattern)
+        names = set(fnmatch.filter(sizes, pattern))
+        for other in _OF_TRAINING:
+            names -= set(fnmatch.filter(names, other))
         if names:
             return sum(sizes[name] for name in names)
     return 0

@@ -142,6 +142,7 @@ class Vllm(Engine):
     key_variable = "VLLM_API_KEY"
     noise = r'leaked|nanobind|skipped remainder|"(GET|POST) /'
     vital = "VLLM::EngineCore"
+    halves = True
     classifies = True
     # At level 1, weights move to the machine's memory, and the cache is dropped. It would keep
     # requests until it wakes up, so none is sent.

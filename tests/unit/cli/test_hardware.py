@@ -17,10 +17,11 @@ from refusal_checks.spec import RunSpec
 ALONE = "beside openai/gpt-oss-20b, a candidate may have"
 
 
-def model(folder: Path, gib: float) -> str:
+def model(folder: Path, gib: float, dtype: str = "bfloat16") -> str:
     """A folder that says that it has weights of this size."""
     folder.mkdir()
-    (folder / "config.json").write_text(json.dumps({"vocab_size": 152_000}))
+    about = {"vocab_size": 152_000, "torch_dtype": dtype}
+    (folder / "config.json").write_text(json.dumps(about))
     size = {"metadata": {"total_size": int(gib * 2**30)}}
     (folder / "model.safetensors.index.json").write_text(json.dumps(size))
     return str(folder)
@@ -81,6 +82,23 @@ def test_where_a_candidate_and_the_default_judge_go(
     candidate = model(tmp_path / "m" / "seven", 15.0)
     first, _ = said(hardware, *keys, candidate=candidate)
     assert first == expected
+
+
+@pytest.mark.parametrize(
+    ("dtype", "args", "expected"),
+    [
+        ("float32", (), "OK 1 x 24 GiB, one"),
+        ("bfloat16", (), "FAIL use a smaller model"),
+        # Only the engine knows.
+        ("float32", ("candidate.args=--dtype float32",), "OK 1 x 24 GiB, one"),
+    ],
+)
+def test_weights_of_32_bits_take_half_of_their_size(
+    tmp_path: Path, dtype: str, args: tuple[str, ...], expected: str
+) -> None:
+    candidate = model(tmp_path / "seven", 26.0, dtype)
+    first, _ = said("1x24", *args, candidate=candidate, judge="keyword")
+    assert first.startswith(expected)
 
 
 def test_judges_that_are_named_count_and_those_without_an_engine_do_not(

@@ -11,6 +11,7 @@ from huggingface_hub import HfApi, ModelInfo
 from refusal_checks.core.errors import ModelError
 from refusal_checks.models.model_files import (
     Classes,
+    are_32_bits,
     classes,
     is_mixture,
     reasons,
@@ -142,6 +143,17 @@ def test_weights_are_the_files_of_one_format(tmp_path: Path) -> None:
     assert weights_gib(sized(tmp_path / "two", a_dot_bin=512, b_dot_bin=512)) == 1.0
     shards = {f"model-0000{n}-of-00002_dot_safetensors": 256 for n in (1, 2)}
     assert weights_gib(sized(tmp_path / "three", **shards, old_dot_bin=99)) == 0.5
+    # Variants, and what training left: an engine holds neither.
+    variants = {"model_dot_safetensors": 512, "model_dot_fp16_dot_safetensors": 256}
+    assert weights_gib(sized(tmp_path / "four", **variants)) == 0.5
+    trained = {
+        "optimizer_dot_bin": 512,
+        "training_args_dot_bin": 1,
+        "scheduler_dot_pt": 1,
+    }
+    shards = {f"pytorch_model-{n}_dot_bin": 256 for n in (1, 2)}
+    assert weights_gib(sized(tmp_path / "five", **shards, **trained)) == 0.5
+    assert weights_gib(sized(tmp_path / "six", **trained)) is None
 
 
 def test_an_index_tells_the_size_of_files_that_are_still_missing(
@@ -211,6 +223,24 @@ def test_the_configuration_of_a_model_that_is_not_here_is_the_hub_s(
     for nothing in ("org/gone", "org/list", "not an id"):
         assert configuration_on_hub(nothing, None) == {}
     configuration_on_hub.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("about", "halved"),
+    [
+        ({"torch_dtype": "float32"}, True),
+        ({"dtype": "float32"}, True),
+        ({"text_config": {"dtype": "float32"}}, True),
+        ({"torch_dtype": "bfloat16"}, False),
+        ({"torch_dtype": "float32", "quantization_config": {"bits": 4}}, False),
+        ({"text_config": 3}, False),
+        ({}, False),
+    ],
+)
+def test_weights_of_32_bits_are_read_from_a_configuration(
+    about: dict[str, Any], halved: bool
+) -> None:
+    assert are_32_bits(about) is halved
 
 
 @pytest.mark.parametrize(
