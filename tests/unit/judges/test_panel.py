@@ -126,7 +126,7 @@ MODERATOR = Client(NOWHERE, "m", extras=Attached("m", NOWHERE, "m", moderates=Tr
         {"template": "strongreject_ft"},
         {"template": "harmbench"},
     ],
-    ids=str,
+    ids=["moderation", "shieldgemma", "strongreject_ft", "harmbench"],
 )
 def test_a_judge_of_harm_s_verdicts_are_stored_by_way_of_judging(
     setup: dict[str, Any],
