@@ -12,7 +12,7 @@ from refusal_checks.judges.trust.check_sets import REFUSALS
 from refusal_checks.results.run_folder import RunFolder
 from tests.e2e.conftest import EVALUATED, UNSHOWN, RunPersona
 
-PROBES = 10
+PROBES = 9
 """Requests by which it is found out what a server can do."""
 
 
