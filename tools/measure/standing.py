@@ -62,7 +62,10 @@ class Standing:
             added = variables | {CACHE: str(cache / label)}
             if vllm.runs_on_cpu():
                 arguments |= cpu_arguments()
+                cores = ",".join(map(str, self.server.place.cores))
                 added |= {"VLLM_CPU_KVCACHE_SPACE": "1"}
+                # By itself vLLM leaves a core idle, which the gate's engines use.
+                added |= {"VLLM_CPU_OMP_THREADS_BIND": cores}
             script = UserScript(model.path, arguments, added, folder / f"{label}.log")
             self.scripts[name] = self._stack.enter_context(script)
         os.environ[CACHE] = str(cache)
