@@ -89,7 +89,7 @@ class Gpus:
 
     def _fit(self, needs: Sequence[EngineNeed], cut: int) -> bool:
         """True if the models fit when each is split over this many GPUs."""
-        total = 0.0
+        total, named = 0.0, 0.0
         for need in needs:
             overhead = ENCODER_OVERHEAD if need.is_encoder else OVERHEAD
             size = weights_on_each(need, cut) + overhead
@@ -98,8 +98,11 @@ class Gpus:
                 if size > share:
                     return False
                 size = share  # an engine takes all that it is given
+                named += need.parallel.memory
             total += size
-        return total <= self._usable * self._memory
+        # The user's shares may take what placement itself would leave free.
+        room = min(1 - self._devices.used, max(self._usable, named))
+        return total <= room * self._memory
 
     def _cut(self, needs: Sequence[EngineNeed], count: int) -> int:
         """The fewest GPUs to split models over: a power of two, at most ``count``.
@@ -123,26 +126,62 @@ class Gpus:
         is_certain = not any(need.parallel.is_unusual for need in needs)
         if not (is_certain and self._devices.memory):
             return
-        least = 0.0
+        planned, total = 0.0, 0.0
         for need in needs:
+            least = weights_on_each(need, cut) + LEAST_WORKING
             named = (need.parallel.memory or 0.0) * self._memory
-            least += max(named, weights_on_each(need, cut) + LEAST_WORKING)
-        if least <= (1 - self._devices.used) * self._memory:
+            total += max(named, least)
+            # A cache of a given size may exceed the share.
+            if need.parallel.has_cache:
+                continue
+            if not named:
+                planned += least
+            elif least > named:
+                raise UserError(
+                    f"give more than --gpu-memory-utilization {need.parallel.memory:g}: "
+                    f"{need.shown} does not fit into {named:.1f} GiB of {self.name}"
+                )
+        are_there = total <= (1 - self._devices.used) * self._memory
+        if are_there and planned <= self._left(needs) * self._memory:
             return
         names = " and ".join(need.shown for need in needs)
-        if len(needs) == 1:
-            raise UserError(
-                f"use a smaller model, or more or larger GPUs: {names} does not fit on {self.name}"
-            )
+        where = f"does not fit on {self.name}"
+        if len(needs) > 1:
+            where = f"do not fit on {self.name} at the same time"
+        raise UserError(f"{self._remedy(needs, are_there, request)}: {names} {where}")
+
+    def _remedy(
+        self, needs: Sequence[EngineNeed], are_there: bool, request: PlacementRequest
+    ) -> str:
+        """What to do about models that do not fit, though their GPUs may have the memory."""
         shares = [need.parallel.memory for need in needs if need.parallel.memory]
-        remedy = "use a smaller judge, or more or larger GPUs"
         if shares:
-            remedy = f"give less than --gpu-memory-utilization {max(shares):g}"
-        elif request.at_once:
-            remedy = "leave out --stop-early, so that they take turns"
-        elif request.kind == "together":
-            remedy = "use --set engine.placement=turns"
-        raise UserError(f"{remedy}: {names} do not fit on {self.name} at the same time")
+            return f"give less than --gpu-memory-utilization {max(shares):g}"
+        if len(needs) == 1 and are_there:
+            share = f"--gpu-memory-utilization {self._usable:.2g}"
+            return f"give more than {share}, or use a smaller model"
+        if len(needs) == 1:
+            return "use a smaller model, or more or larger GPUs"
+        if request.at_once:
+            return "leave out --stop-early, so that they take turns"
+        if request.kind == "together":
+            return "use --set engine.placement=turns"
+        return "use a smaller judge, or more or larger GPUs"
+
+    def _require_ranks(self, needs: Sequence[EngineNeed], ids: Sequence[str]) -> None:
+        """Raise UserError if arguments spread a model over more GPUs than these."""
+        for need in needs:
+            ranks = need.parallel.ranks
+            if ids and ranks > len(ids):
+                raise UserError(
+                    f"{need.name}: {ranks} GPUs needed and {len(ids)} there ({', '.join(ids)}): "
+                    f"spread it over fewer with its arguments, or give it more{self._busy}"
+                )
+
+    def _left(self, needs: Sequence[EngineNeed]) -> float:
+        """Share of the memory for the engines whose share the user does not set."""
+        named = sum(need.parallel.memory or 0.0 for need in needs)
+        return max(SPARE, self._usable - named)
 
     def _least(self, need: EngineNeed, count: int) -> int:
         """The fewest GPUs that hold an engine, at most ``count``; or the user's own number."""
@@ -159,6 +198,7 @@ class Gpus:
 
         Beside a model that the user spreads, one copy of a judge is enough.
         """
+        self._require_ranks(needs, self._ids)
         cut = self._cut(needs, len(self._ids))
         self._require_room(needs, cut, request)
         singles = self._singles(needs)
@@ -234,8 +274,7 @@ class Gpus:
         fill, gets no more than it needs, and a single copy of a judge, which leaves the rest of its
         share unused on the other GPUs, little more.
         """
-        named = sum(need.parallel.memory or 0.0 for need in needs)
-        usable = max(SPARE, self._usable - named)
+        usable = self._left(needs)
         free = [need for need in needs if not need.parallel.memory]
         sizes = {need: weights_on_each(need, cut) / self._memory for need in free}
         total = sum(sizes.values())
@@ -262,6 +301,7 @@ class Gpus:
         """Give each engine its own GPUs; spare ones go to the largest load. One engine gets all."""
         places: Places = {}
         for ids, group in pools(self._devices, needs, request).items():
+            self._require_ranks(group, ids)
             least = {need: self._least(need, len(ids)) for need in group}
             counts = self._counts(ids, group, least, request)
             start = 0
@@ -284,7 +324,7 @@ class Gpus:
         request: PlacementRequest,
     ) -> dict[EngineNeed, int]:
         """How many GPUs each engine of a group gets."""
-        if not ids and len(group) == 1:
+        if not (ids or self._ids) and len(group) == 1:
             return dict.fromkeys(group, 0)
         counts = dict(least)
         if sum(counts.values()) > len(ids):

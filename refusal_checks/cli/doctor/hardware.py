@@ -117,7 +117,26 @@ def _placed(
     if unknown:
         return warn("placement", unknown)
     engines = "; ".join(_engines(devices, needs, placement))
-    return ok("placement", f"{_named(devices)}, {placement.kind}: {engines}")
+    shown = f"{_named(devices)}, {placement.kind}: {engines}"
+    tight = _tight(Gpus(devices), needs)
+    return warn("placement", shown, tight) if tight else ok("placement", shown)
+
+
+def _tight(hardware: Gpus, needs: Iterable[EngineNeed]) -> str:
+    """What to do about models that may not even fit alone; empty if all of them do.
+
+    Nothing is known of those whose arguments change what they take, or say where they run.
+    """
+    tight = []
+    for need in needs:
+        is_known = not (need.parallel.is_unusual or need.parallel.is_elsewhere)
+        if is_known and not hardware.fit_alone(need):
+            tight.append(need.shown)
+    if not tight:
+        return ""
+    return (
+        f"{', '.join(tight)} may not fit: use a smaller model, or more or larger GPUs"
+    )
 
 
 def _named(devices: Devices) -> str:
@@ -133,6 +152,9 @@ def _engines(
             role = "candidate and judge"
         share = place.memory or need.parallel.memory
         words = f"{role} {need.shown}"
+        if need.parallel.is_elsewhere:
+            yield f"{words} where its arguments say"
+            continue
         words += f" on GPU {','.join(place.devices or devices.ids)}"
         if place.shards > 1:
             words += f", cut over {place.shards}"
@@ -154,13 +176,14 @@ def _largest(
     unknown = _unknown(judges)
     if unknown:
         return warn("placement", unknown)
-    hardware = Gpus(devices)
-    if not _have_room(hardware, judges):
-        shown = ", ".join(need.shown for need in judges)
-        return fail(
-            "placement",
-            f"{_named(devices)}: use a smaller judge, or more or larger GPUs: {shown} may not fit",
-        )
+    try:
+        choose(devices, judges, request)
+    except UserError as fault:
+        return fail("placement", str(fault))
+    hardware, machine = Gpus(devices), _named(devices)
+    tight = _tight(hardware, judges)
+    if tight:
+        return warn("placement", machine, tight)
     together, in_turns = 0.0, 0.0
     size = STEP
     while size < len(devices.ids) * (devices.memory or 0.0):
@@ -172,7 +195,6 @@ def _largest(
                 together = size
         size += STEP
     names = ", ".join(need.name for need in judges) or "no judge with an engine"
-    machine = _named(devices)
     if not in_turns:
         return fail("placement", f"{machine}: no model fits")
     if not together:
@@ -182,15 +204,6 @@ def _largest(
     if in_turns > together and not request.at_once:
         shown += f"; in turns, {_sized(in_turns)}"
     return ok("placement", shown)
-
-
-def _have_room(hardware: Gpus, judges: Sequence[EngineNeed]) -> bool:
-    """True if judges fit without a candidate, or if arguments change what their weights take."""
-    if any(need.parallel.is_unusual for need in judges):
-        return True
-    if not all(map(hardware.fit_alone, judges)):
-        return False
-    return hardware.fit_apart(judges) or hardware.fit_together(judges)
 
 
 def _sized(weights: float) -> str:

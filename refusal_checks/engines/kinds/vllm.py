@@ -38,12 +38,13 @@ _FLAGS = {
     "sequences": ("--max-num-seqs",),
     "revision": ("--revision",),
     "cache": ("--download-dir",),
+    "dtype": ("--dtype",),
 }
 """vLLM's names of the arguments that matter here."""
 
 _UNUSUAL = re.compile(
-    r"--(enable-lora|lora-modules|speculative-|dtype|quantization|hf-overrides|hf-config-path"
-    r"|max-num-batched-tokens|limit-mm-per-prompt|cpu-offload-gb|num-gpu-blocks-override"
+    r"--(enable-lora|lora-modules|speculative-|quantization|hf-overrides|hf-config-path"
+    r"|max-num-batched-tokens|performance-mode|limit-mm-per-prompt|cpu-offload-gb|num-gpu-blocks-override"
     r"|no-enable-chunked-prefill|config)|-q$|-sc$"
 )
 """Arguments with which weights or activations take another size than the files tell."""
@@ -274,7 +275,9 @@ class Vllm(Engine):
             memory=_share(values["memory"]),
             has_cache=values["kv_cache"] is not None,
             sequences=_count(values["sequences"]) if values["sequences"] else None,
-            is_unusual=any(map(_UNUSUAL.match, _dashed(args))),
+            # Other types take 16 bits, as weights do without the argument.
+            is_unusual=values["dtype"] in ("float", "float32")
+            or any(map(_UNUSUAL.match, _dashed(args))),
         )
 
     def doing(self, log: str) -> str:

@@ -177,13 +177,21 @@ def test_in_turns_on_a_gpu_the_judge_s_engine_sleeps_until_its_turn(
     assert events == (happens if happens == SLEPT else [*SLEPT[:3], *happens])
 
 
-@pytest.mark.parametrize(("used", "size"), [(0.1, 45.0), (0.1, 40.0), (0.04, 45.5)])
+@pytest.mark.parametrize(
+    ("used", "size", "args"),
+    [
+        (0.1, 42.0, ()),
+        (0.1, 40.0, ()),
+        (0.04, 30.0, ("--gpu-memory-utilization", "0.97")),
+    ],
+)
 def test_what_a_sleeping_judge_leaves_on_the_gpu_refuses_no_candidate(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     events: list[str],
     used: float,
     size: float,
+    args: tuple[str, ...],
 ) -> None:
     on_a_gpu(monkeypatch, {"model": 30.0, "next": size, "other": 20.0})
 
@@ -192,7 +200,7 @@ def test_what_a_sleeping_judge_leaves_on_the_gpu_refuses_no_candidate(
         return Devices("gpu", ("0",), 48.0, used=used if is_asleep else 0.0)
 
     monkeypatch.setattr(devices, "gpus", gpus)
-    take_turns(tmp_path, monkeypatch, events)
+    take_turns(tmp_path, monkeypatch, events, following=replace(NEXT, args=args))
     assert events == [*SLEPT[:3], "~other", *AGAIN]
 
 
@@ -212,6 +220,7 @@ def take_turns(
     events: list[str],
     candidates: int = 2,
     fault: str = "",
+    following: Served = NEXT,
 ) -> process.EngineProcess:
     """Run two candidates with the same judge on a GPU; the judge's engine, as it was."""
 
@@ -225,7 +234,7 @@ def take_turns(
     request = PlacementRequest(candidates=candidates)
     shared: Shared = {}
     runs = []
-    for model in (ALIGNED, NEXT):
+    for model in (ALIGNED, following):
         run = replace(settings(model, OTHER), placement=request)
         runs.append((model, Engines(run, folder / model.path, shared)))
     before = None
