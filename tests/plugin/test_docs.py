@@ -89,7 +89,6 @@ def _write_files(folder: Path) -> None:
     package = ROOT / "refusal_checks"
     shutil.copy(package / "benchmarks/suites/data/rating_gradient.csv", folder)
     shutil.copy(package / "judges/prompts/refusal.md", folder / "my_judge.md")
-    shutil.copy(package / "judges/prompts/llama_guard.md", folder / "my_guard.md")
     (folder / "completions_gpt4.csv").write_text(ANSWERS)
     (folder / "mirror").mkdir()
 

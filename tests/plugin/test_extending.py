@@ -212,7 +212,7 @@ def test_a_threshold_file_names_a_file_beside_it(project: Project) -> None:
 
 
 def test_the_judge_is_asked_with_the_prompt_of_the_page(project: Project) -> None:
-    text, _ = (text for _, text in PAGE.blocks("markdown"))
+    (text,) = (text for _, text in PAGE.blocks("markdown"))
     project.write("my_judge.md", text)
     options = ("--judge-prompt", "my_judge.md", "-k", "smoke_safe", "--limit", "4")
     project.gate(*options).assert_outcomes(passed=1)
@@ -223,7 +223,8 @@ def test_the_judge_is_asked_with_the_prompt_of_the_page(project: Project) -> Non
 
 
 def test_a_guard_of_a_stranger_s_takes_one_file(project: Project) -> None:
-    _, text = (text for _, text in PAGE.blocks("markdown"))
+    judges = Page(ROOT / "docs" / "reference" / "judges.md")
+    (text,) = (text for _, text in judges.blocks("markdown"))
     project.write("my_guard.md", text)
 
     def guards(body: Body) -> list[str]:
