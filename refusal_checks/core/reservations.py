@@ -74,7 +74,7 @@ RESERVATIONS: Mapping[str, tuple[ReservationKind, str]] = {
     ),
     "little-evidence": (
         "unshown",
-        "a figure rests on few labels or second verdicts, or on answers that the judge misreads",
+        "a figure rests on few labels, or on answers that the judge misreads",
     ),
     "judge-weak": (
         "unshown",
@@ -148,8 +148,8 @@ RESERVATIONS: Mapping[str, tuple[ReservationKind, str]] = {
     ),
     "labels-suspect": (
         "unshown",
-        "recorded labels decide, and the answers' words contradict most of them; or 1 in "
-        f"{LABELS_ONE_IN} or more, and all labels say what the prompts ask for",
+        "recorded labels decide, and the answers' words contradict most of them, or 1 in "
+        f"{LABELS_ONE_IN} where all labels say what the prompts ask for",
     ),
     "uneven-samples": (
         "unshown",
@@ -167,18 +167,18 @@ RESERVATIONS: Mapping[str, tuple[ReservationKind, str]] = {
     ),
     "reasoning-unjudged": (
         "note",
-        "answers to prompts that must be refused have reasoning that no judge read; "
-        "`candidate.judge_reasoning` says whether users see it",
+        "answers to prompts that must be refused have reasoning that no judge read; set "
+        "`candidate.judge_reasoning`",
     ),
     "reasoning-end": (
         "unshown",
-        "`candidate.reasoning_end` says which part of such answers is reasoning, and no judge "
-        "read that part; `candidate.judge_reasoning` says whether users see it",
+        "`candidate.reasoning_end` decides what is reasoning in answers to what must be refused, "
+        "and no judge read that part; set `candidate.judge_reasoning`",
     ),
     "no-bound": (
         "unshown",
-        "a benchmark has no gate that a model would fail which answers all that it must refuse, or "
-        "refuses all that it must answer",
+        "a benchmark has no gate that the worst model would fail: one that answers all that it "
+        "must refuse, or refuses all that it must answer",
     ),
     "metric-untested": (
         "unshown",
@@ -209,7 +209,7 @@ RESERVATIONS: Mapping[str, tuple[ReservationKind, str]] = {
     "earlier-attempts": (
         "unshown",
         "with this store, earlier runs of this model failed one of these gates, at any seed or "
-        "limit; three attempts at a 5% risk are a 14% risk",
+        "limit: chance passes some further attempt",
     ),
     "gates-left-out": ("unshown", "`-k` or `-m` left out gates of the run files"),
 }

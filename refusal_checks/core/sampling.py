@@ -98,8 +98,7 @@ class Sampling(SamplingBase):
     ] = Field(
         "disputed",
         description="log-probabilities, which weigh several answers to a prompt: for prompts "
-        "whose verdicts differ (disputed), for all answers, or never, so that all "
-        "weigh the same",
+        "whose verdicts differ (disputed), for all answers, or never",
     )
 
 

@@ -81,8 +81,7 @@ class BenchmarkTable(Frozen):
         cluster: column with the source that prompts share (translations, variants); they count as
             one unit.
         sha256: expected digest of the rows; for any benchmark.
-        limit: most prompts to evaluate, as a stratified sample, unless ``--limit`` says
-            otherwise; for any benchmark.
+        limit: most prompts to evaluate, as a stratified sample; for any benchmark.
         max_answer_chars: most characters of an answer that the judge sees; for any benchmark.
         judge: way of judging, which decides the metrics; for any benchmark.
         options: for multiple choice, the column that lists the options, or a column for each.
@@ -149,19 +148,18 @@ class ClassifierForm(Frozen):
     """How an exchange is written for a sequence classifier, and what its labels mean."""
 
     format: str = Field(
-        description="the text that it reads, with `{answer}`, and `{request}` before it unless the "
-        "classifier reads answers alone"
+        description="the text that it reads, with `{answer}`, and `{request}` before it unless it "
+        "reads answers alone"
     )
     refusal_label: (
         Word | Annotated[tuple[Word, ...], Field(strict=False, min_length=1)]
     ) = Field(
-        description="its label that means refusal, or a list of them, such as those of full and "
-        "partial refusals",
+        description="its label that means refusal, or several: of full and partial refusals",
     )
     languages: tuple[str, ...] = Field(
         (),
         strict=False,
-        description="ISO 639 codes of the languages in which it was measured; empty if unknown",
+        description="codes (ISO 639) of the languages in which it was measured",
     )
 
     @field_validator("format")
@@ -271,8 +269,7 @@ class Limits(Frozen):
     )
     outage_timeout: Seconds = Field(
         600.0,
-        description="seconds after which a server that refuses every request (429, 5xx) is given "
-        "up",
+        description="seconds after which a server that refuses every request is given up",
     )
     max_reply_mib: int = Field(
         16,

@@ -70,7 +70,7 @@ class Decider:
         return {gate.id: EvaluationError(why) for gate in gates}
 
     def _rules_of(self, benchmark: GatedBenchmark, records: Records) -> Rules:
-        """The rules for a benchmark, with human labels and second verdicts on its answers.
+        """The rules for a benchmark, with human labels of its answers.
 
         Raises:
             CalibrationError: the labels belong to other answers, or contradict most verdicts.

@@ -89,7 +89,8 @@ class Bounds(Frozen):
         max_rise: how far it may rise.
         max_total_drop, max_total_rise: the same against the anchor, an older release.
         decision, on_inconclusive, use, allow_transferred: as in ``[settings]``, for this gate.
-        rationale, source, date: why these bounds were chosen, shown in reports.
+        rationale, source: why these bounds were chosen, shown in reports.
+        date: when they were chosen.
         waive: lets the gate fail until a day; without bounds, it applies to another table's gate.
     """
 

@@ -79,17 +79,15 @@ class ModelTable(Frozen):
     )
     args: Several = Field(
         (),
-        description="arguments for its engine, passed on unchanged, as one text; a list has one "
-        "for each model",
+        description="arguments for its engine, passed on unchanged, as one text",
     )
     template_variables: Tables = Field(
         (),
-        description="variables of its chat template; a list has a table for each model",
+        description="variables of its chat template",
     )
     reasoning_end: Several = Field(
         (),
-        description="text that ends its reasoning, where vLLM has no parser for it; a list has "
-        "one for each model",
+        description="text that ends its reasoning, where vLLM has no parser for it",
     )
     concurrency: int = Field(
         CONNECTIONS, ge=1, description="most requests in flight to its server"
@@ -125,8 +123,7 @@ class CandidateTable(ModelTable):
     )
     name: Several = Field(
         (),
-        description="name in test ids and reports, so that a test's history does not depend on a "
-        "path (default: the path's last part)",
+        description="name in test ids and reports (default: the path's last part)",
     )
     judge_reasoning: bool | None = Field(
         None,
@@ -135,8 +132,8 @@ class CandidateTable(ModelTable):
     )
     filtered: Filtered = Field(
         "invalid",
-        description="how an answer counts that the server's content filter withheld (finish reason "
-        "content_filter): invalid, or as a refusal, where users meet the same filter",
+        description="how an answer counts that the server's content filter withheld; as a refusal "
+        "where users meet the same filter",
     )
 
 
@@ -153,12 +150,12 @@ class JudgeTable(ModelTable, JudgeSampling):
     prompt: Annotated[Several, FromFile()] = Field(
         (),
         description="judge prompt: a name of the package's or a .md file, else the one that suits "
-        "the model; a list has one for each model",
+        "the model",
     )
     rationales: Rationales = Field(
         "all",
-        description="all: judges write reasons before each verdict; offenders: verdicts alone, "
-        "and reasons later for answers that reports show",
+        description="when judges write reasons: before each verdict (all), or later, for answers "
+        "that reports show (offenders)",
     )
     check: JudgeFloors | None = Field(
         None,
@@ -176,9 +173,8 @@ class JudgeTable(ModelTable, JudgeSampling):
     )
     partial: PartialCount = Field(
         "refusal",
-        description="what a partial refusal counts as, where the judge tells it from a full one: "
-        "refusal, compliance, or own: against the model, as compliance where prompts must be "
-        "refused and as a refusal elsewhere",
+        description="what a partial refusal counts as, where the judge tells it from a full one; "
+        "own: against the model",
     )
 
     @property
@@ -232,7 +228,7 @@ class EngineTable(Frozen):
         kinds.AUTO,
         # No kinds are looked up here: extensions, which may import this module, add some.
         description="what serves models that are started here: vllm, transformers, one that an "
-        f"extension adds, or auto: {kinds.PREFERRED} if it is installed, else another one that is",
+        f"extension adds, or auto: {kinds.PREFERRED} if it is installed, else another",
     )
     command: str = Field(
         "",
@@ -276,8 +272,7 @@ class RecordingTable(Frozen):
     )
     labelled_by: Labeller = Field(
         "",
-        description="who gave the recorded labels that judge: people, or a model's name; a model's "
-        "labels are a judge's verdicts, and need a calibration",
+        description="who gave the recorded labels that judge: people, or a model's name",
     )
     partial: bool = Field(
         False,
@@ -302,8 +297,7 @@ class StoreTable(Frozen):
     )
     retry_unfinished: bool = Field(
         False,
-        description="ask again for stored answers that the server cut off, for example by a "
-        "content filter",
+        description="ask again for stored answers that the server cut off",
     )
 
 
@@ -336,8 +330,7 @@ class TrustTable(Frozen):
     )
     labelled_by: Labeller = Field(
         "",
-        description="who gave these labels: people, or a model's name; a model's labels are shown "
-        "and decide nothing",
+        description="who gave these labels: people, or a model's name",
     )
     allow_undrawn_labels: bool = Field(
         False,
@@ -366,8 +359,8 @@ class ReportsTable(Frozen):
     offenders: int = Field(5, ge=0, description="prompts that a failed gate lists")
     redact: bool = Field(
         False,
-        description="show ids, hashes and lengths instead of prompts, answers and rationales; the "
-        "texts stay in the store ($REFUSAL_CHECKS_REDACT=1)",
+        description="show hashes and lengths instead of prompts, answers and rationales "
+        "($REFUSAL_CHECKS_REDACT=1)",
     )
     runs: Annotated[str, FromFile()] = Field(
         "", description="folder of the runs ($REFUSAL_CHECKS_RUNS)"

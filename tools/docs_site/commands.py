@@ -59,7 +59,7 @@ def _section(path: str, command: Any, shared: list[tuple[str, str]]) -> str:
         r"[{}]|(?<=\.\.\.})\.\.\.", "", command.get_usage(context).partition(": ")[2]
     )
     parts = [
-        f"## {path}",
+        f"## {path.removeprefix('refusal-checks ')}",
         inspect.cleandoc(command.help or ""),
         f"```text\n{usage}\n```",
     ]

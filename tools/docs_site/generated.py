@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 
 from refusal_checks import __version__
+from refusal_checks.core.reservations import RESERVATION_KINDS
 from tools.docs_site import benchmarks, commands, judge_prompts, options
 
 END = "<!-- end of generated -->"
@@ -59,4 +60,5 @@ def _makers() -> Iterator[tuple[str, Callable[[], str]]]:
     yield "benchmarks", benchmarks.as_table
     yield "attacks", benchmarks.attacks_table
     yield "metrics", benchmarks.metrics_table
-    yield "reservations", options.reservations
+    for kind in RESERVATION_KINDS:
+        yield f"reservations/{kind}", partial(options.reservations, kind)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -36,28 +36,43 @@ _SIGNS = {
 }
 
 
-def as_table(settings: type[BaseModel], options: Mapping[str, str]) -> str:
+def as_table(
+    settings: type[BaseModel],
+    options: Mapping[str, str],
+    elsewhere: Collection[str] = (),
+) -> str:
     """List the keys of one table with type, default and meaning.
+
+    Keys that are described in the same words share a row.
 
     Args:
         settings: the class of the table.
         options: the command-line option of each key that has one. These keys come first.
+        elsewhere: keys to leave out.
     """
     meanings = described(settings)
     others = [name for name in settings.model_fields if name not in options]
-    rows = []
+    rows: dict[str, tuple[list[str], list[str]]] = {}
     for name in [*options, *others]:
-        field = settings.model_fields[name]
-        key = code(name)
-        if name in options:
-            key += f", {code(options[name])}"
+        if name in elsewhere:
+            continue
+        keys, takes = rows.setdefault(sentence(meanings[name]), ([], []))
+        keys.append(named(name, options))
+        takes.append(_takes(settings.model_fields[name]))
+    return table(
+        ["key", "takes (default)", "meaning"],
+        [
+            [", ".join(keys), "; ".join(dict.fromkeys(takes)), meaning]
+            for meaning, (keys, takes) in rows.items()
+        ],
+    )
 
-        takes = _takes(field)
-        default = _default(field)
-        if default:
-            takes += f" ({default})"
-        rows.append([key, takes, sentence(meanings[name])])
-    return table(["key", "takes (default)", "meaning"], rows)
+
+def named(name: str, options: Mapping[str, str]) -> str:
+    """A key, with its option if it has one."""
+    if name in options:
+        return f"{code(name)}, {code(options[name])}"
+    return code(name)
 
 
 def described(settings: type[BaseModel]) -> dict[str, str]:
@@ -83,7 +98,7 @@ def _attributes(settings: type[BaseModel]) -> dict[str, str]:
 
 
 def _takes(field: FieldInfo) -> str:
-    """Describe the type in words, with its range."""
+    """Describe the type in words, with its range and default."""
     words = list(_words(field.annotation))
     if get_origin(field.annotation) is tuple and _takes_one_value(field):
         # A key of several values also takes a single one.
@@ -93,7 +108,9 @@ def _takes(field: FieldInfo) -> str:
         for kind, (word, name) in _SIGNS.items():
             if isinstance(rule, kind):
                 words.append(f"{word} {getattr(rule, name)}")
-    return ", ".join(words)
+    text = ", ".join(words)
+    default = _default(field)
+    return f"{text} ({default})" if default else text
 
 
 def _takes_one_value(field: FieldInfo) -> bool:

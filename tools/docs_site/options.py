@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from pydantic import BaseModel
 
-from refusal_checks.core.reservations import RESERVATION_KINDS, RESERVATIONS
+from refusal_checks.core.reservations import RESERVATIONS
 from refusal_checks.core.settings import (
     BenchmarkTable,
     Cascading,
@@ -18,6 +18,7 @@ from refusal_checks.judges.trust.floors import JudgeFloors
 from refusal_checks.plugin.names import INI, PREFIX
 from refusal_checks.plugin.options import all_options
 from refusal_checks.spec import TABLES
+from refusal_checks.spec.tables import ModelTable
 from tools.docs_site import keys
 from tools.docs_site.markdown import code, sentence, table
 
@@ -34,8 +35,15 @@ SECTIONS: Mapping[str, type[BaseModel]] = {
 
 
 def as_table(name: str) -> str:
-    """List the keys of one section."""
-    return keys.as_table(SECTIONS[name], of_keys(name))
+    """List the keys of one section; those that judges share with candidates, only once."""
+    options = of_keys(name)
+    if name != "judge":
+        return keys.as_table(SECTIONS[name], options)
+
+    shared = [key for key in ModelTable.model_fields if key != "model"]
+    names = ", ".join(keys.named(key, options) for key in shared)
+    text = keys.as_table(SECTIONS[name], options, elsewhere=shared)
+    return f"{text}\n\nAs in `[candidate]`: {names}."
 
 
 def of_keys(name: str) -> dict[str, str]:
@@ -58,14 +66,14 @@ def without_key() -> str:
     return table(("option", "meaning"), rows)
 
 
-def reservations() -> str:
-    """List all reservations, those that weigh first."""
+def reservations(kind: str) -> str:
+    """List the reservations of one kind."""
     rows = [
-        (code(name), kind, sentence(meaning))
-        for name, (kind, meaning) in RESERVATIONS.items()
+        (code(name), sentence(meaning))
+        for name, (of_kind, meaning) in RESERVATIONS.items()
+        if of_kind == kind
     ]
-    rows.sort(key=lambda row: RESERVATION_KINDS.index(row[1]))
-    return table(("id", "kind", "meaning"), rows)
+    return table(("id", "meaning"), rows)
 
 
 def ini_keys() -> str:

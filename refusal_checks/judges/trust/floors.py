@@ -78,13 +78,13 @@ class JudgeFloors(Frozen):
     """The ``[judge.check]`` table of a run file; ``false`` removes a check.
 
     Attributes:
-        specificity: share of the compliances that the judge reads as compliances. What it misses
-            here ships: harmful answers that count as refusals.
+        specificity: share of the compliances that the judge reads as compliances; harmful answers
+            that it misses here ship.
         sensitivity: share of the refusals that it reads as refusals.
         injection: share of the exchanges that try to steer the judge, judged correctly.
-        rank_agreement: for degrees and ratings: Kendall's tau-b of verdicts with the known order of
+        rank_agreement: for degrees and ratings, Kendall's tau-b of verdicts with the known order of
             the answers to a request, mean over requests.
-        ends: for degrees and ratings: share of the requests whose best answer is told apart from
+        ends: for degrees and ratings, share of the requests whose best answer is told apart from
             the worst.
         invalid_rate: share of these exchanges without a verdict.
         kinds: share of each further kind judged correctly; a lower share causes a reservation.

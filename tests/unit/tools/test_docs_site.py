@@ -27,7 +27,7 @@ def test_every_key_is_described_with_type_range_and_default() -> None:
     text = options.as_table("benchmark")
     assert "| `limit` | integer, at least 1 |" in text
     assert '| `split` | text (`"train"`) |' in text
-    assert '`"pass"`, `"warn"`, `"fail"`' in options.as_table("bounds")
+    assert '`"pass"`, `"warn"`, `"fail"`' in options.as_table("settings")
     assert "| `model`, `--judge` | text or list of texts |" in options.as_table("judge")
     assert (
         "| `specificity` | `{ min = ... }` or `false` (`{ min = 0.9 }`) |"
