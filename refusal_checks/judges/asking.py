@@ -22,12 +22,15 @@ from refusal_checks.judges.prompt_head import JSON
 from refusal_checks.judges.template import JudgePrompt, left_out
 from refusal_checks.models.client.capabilities import Support
 from refusal_checks.models.client.label_probabilities import LabelError
-from refusal_checks.models.client.server_errors import PromptTooLongError
+from refusal_checks.models.client.server_errors import (
+    FilteredError,
+    PromptTooLongError,
+)
 
 if TYPE_CHECKING:
     from refusal_checks.models.client.client import RequestParams
 
-VERSION = 2
+VERSION = 3
 """Part of a judge's identity: raise it when the requests or the retry change."""
 
 RETRY_TEMPERATURE = 0.7
@@ -278,7 +281,7 @@ class StructuredJudge(ModelJudge):
 
         Returns:
             The verdict, and True if a schema may have kept the judge from writing one: some servers
-            hold the reasoning of gpt-oss to it, and no answer follows.
+            hold the reasoning of gpt-oss to it, and no answer follows, or nothing is left of it.
         """
         try:
             choice = await self._choice(messages, params)
@@ -287,12 +290,12 @@ class StructuredJudge(ModelJudge):
             length = sum(len(turn.content) for turn in messages)
             words = f"; instructions, request and answer have {length} characters"
             return failed(fault, words), False
+        is_lost = choice.finish_reason == "stop" and not choice.text.strip()
         if choice.finish_reason != "stop" or choice.reasoning == "unclosed":
             why = "unclosed reasoning, " if choice.reasoning == "unclosed" else ""
             detail = f"{why}finish reason {choice.finish_reason}: {storable(choice.text[-200:])}"
-            is_lost = choice.finish_reason == "stop"
             return Invalid(Reason.UNFINISHED_VERDICT, detail), is_lost
-        return self._parse(choice.text), False
+        return self._parse(choice.text), is_lost
 
     async def _choice(
         self, messages: Sequence[Message], params: RequestParams
@@ -302,7 +305,7 @@ class StructuredJudge(ModelJudge):
         try:
             (choice,) = await self._client.chat(messages, params)
             return choice
-        except PromptTooLongError:
+        except (PromptTooLongError, FilteredError):
             raise
         except EndpointError as fault:
             if not is_constrained or fault.status not in REFUSED:

@@ -125,18 +125,23 @@ def read_prompt_ids(response: Any) -> list[int]:
 
 
 def read_scores(
-    response: Any, written: Sequence[Sequence[int]]
+    response: Any, prompt: int, written: Sequence[Sequence[int]]
 ) -> list[list[dict[str, Any]]]:
-    """The log-probability and text of each prompt's last tokens, which must have these ids."""
+    """The log-probability and text of each answer's tokens, which must have the ids ``written``.
+
+    ``prompt`` counts the tokens before them: a server that cuts these or adds some has scored the
+    answers to another conversation.
+    """
     choices = sorted(
         response["choices"], key=lambda choice: int(choice.get("index") or 0)
     )
     every = []
     for choice, ids in zip(choices, written, strict=True):
         listed = choice["prompt_logprobs"]
-        listed = listed[len(listed) - len(ids) :]
         scores = []
-        for shown, number in zip(listed, ids, strict=True):
+        if len(listed) != prompt + len(ids):
+            raise ValueError(f"{len(listed)} tokens scored of {prompt + len(ids)}")
+        for shown, number in zip(listed[prompt:], ids, strict=True):
             token = shown[str(number)]
             text = token.get("decoded_token") or ""
             scores.append({"logprob": token["logprob"], "token": text})
@@ -145,11 +150,12 @@ def read_scores(
 
 
 REASONS: Mapping[str, str] = {
-    # by itself: OpenAI's word, TGI's, and Anthropic's
+    # by itself: OpenAI's word, TGI's, Anthropic's two, and Together's
     "stop": "stop",
     "eos_token": "stop",
     "stop_sequence": "stop",
     "end_turn": "stop",
+    "eos": "stop",
     # by a limit: OpenAI's word, Anthropic's, and Inspect's
     "length": "length",
     "max_tokens": "length",

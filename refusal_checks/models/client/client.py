@@ -323,7 +323,9 @@ class Client:
                 "max_tokens": 1,
             }
             return await self.post(
-                COMPLETIONS, fields, lambda response: read_scores(response, ids)
+                COMPLETIONS,
+                fields,
+                lambda response: read_scores(response, len(prompt), ids),
             )
 
         parts = _parts([len(prompt) + len(ids) for ids in written])

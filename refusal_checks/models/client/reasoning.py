@@ -10,10 +10,17 @@ from typing import Any
 from refusal_checks.core.records import State
 
 _REASONING = (
-    (r"<think>", "</think>"),
-    (r"\[THINK\]", "[/THINK]"),
-    (r"<\|channel\|>(?:analysis|commentary)", "<|channel|>final<|message|>"),
-    (r"analysis(?=[A-Z])", "assistantfinal"),
+    (re.compile(r"\s*<think>"), "</think>"),
+    (re.compile(r"\s*\[THINK\]"), "[/THINK]"),
+    (
+        re.compile(r"\s*<\|channel\|>(?:analysis|commentary)"),
+        "<|channel|>final<|message|>",
+    ),
+    # Nothing divides the channel's name from the text, which a small Latin letter rarely begins.
+    (
+        re.compile(r"\s*analysis(?=[^\W_a-z]|.*assistantfinal)", re.DOTALL),
+        "assistantfinal",
+    ),
 )
 """How texts begin that hold their reasoning (R1, Qwen; Mistral; gpt-oss, with its tokens and with
 these dropped), and what ends it."""
@@ -57,7 +64,7 @@ def split_reasoning(message: Mapping[str, Any], end: str = "") -> tuple[str, Sta
 def _usual_end(text: str) -> str:
     """The marker that ends the reasoning at a text's beginning; empty if there is no reasoning."""
     for beginning, end in _REASONING:
-        if not re.match(rf"\s*{beginning}", text):
+        if not beginning.match(text):
             continue
         constrained = _FINAL.search(text) if _FINAL.fullmatch(end) else None
         return constrained.group() if constrained else end

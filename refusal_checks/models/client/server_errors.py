@@ -80,8 +80,8 @@ def error_for(url: str, status: int, text: str, retry_after: str = "") -> Endpoi
         return PromptTooLongError(message, status)
     if status == 429:
         return TransientError(message, status, seconds(retry_after), ATTEMPTS_BUSY)
-    # 501 means "not implemented", now and later.
-    if status >= 500 and status != 501:
+    # 501 means "not implemented", now and later; 408 that the request took too long to arrive.
+    if status == 408 or (status >= 500 and status != 501):
         return TransientError(message, status, seconds(retry_after))
     return EndpointError(message, status)
 

@@ -93,7 +93,9 @@ class HttpTransport:
         self._session: aiohttp.ClientSession | None = None
         self._free = asyncio.Semaphore(access.pace.at_once)
         self._turn: AsyncLimiter | None = None
-        self._refused_since = math.inf
+        # Since the last answer; a server that nobody asks for a while refuses nothing meanwhile.
+        self._first_refusal = math.inf
+        self._refused_for = 0.0
 
     async def __aenter__(self) -> Self:
         # These belong to one event loop, and a transport may see several.
@@ -111,7 +113,7 @@ class HttpTransport:
         async with self._free:
             if self._turn:
                 await self._turn.acquire()
-            if monotonic() - self._refused_since > self._access.outage:
+            if self._refused_for > self._access.outage:
                 raise EndpointError(
                     f"{self.url}: look at the server, then run the same command again: for "
                     f"{self._access.outage:g} s (limits.outage_timeout) it refused every request"
@@ -119,9 +121,12 @@ class HttpTransport:
             try:
                 answer = await self.request("POST", path, body)
             except TransientError:
-                self._refused_since = min(self._refused_since, monotonic())
+                now = monotonic()
+                self._first_refusal = min(self._first_refusal, now)
+                self._refused_for = now - self._first_refusal
                 raise
-            self._refused_since = math.inf
+            self._first_refusal = math.inf
+            self._refused_for = 0.0
             return answer
 
     async def request(
@@ -135,7 +140,7 @@ class HttpTransport:
         import aiohttp  # not before a request: it loads for a while
 
         assert self._session is not None, "the transport is a context manager"
-        most = max(self._access.max_reply, _tokens_asked(body or {}) * TOKEN)
+        most = max(self._access.max_reply, _tokens_told(body or {}) * TOKEN)
         data = None if body is None else encoded(body)
         first_url = self.url + path
         url = first_url
@@ -202,10 +207,13 @@ class HttpTransport:
         return f"{self.url}: {type(fault).__name__}: {cause}"
 
 
-def _tokens_asked(body: Mapping[str, Any]) -> int:
-    """The most tokens that the answers to a request may have in total."""
+def _tokens_told(body: Mapping[str, Any]) -> int:
+    """The most tokens that a reply may list: of the answers, and of prompts that are scored."""
     limit = body.get("max_tokens") or body.get("max_completion_tokens") or 0
-    return int(body.get("n", 1)) * int(limit)
+    answers = int(body.get("n", 1)) * int(limit)
+    if "prompt_logprobs" not in body:
+        return answers
+    return answers + sum(len(ids) for ids in body["prompt"])
 
 
 def encoded(body: Mapping[str, Any]) -> bytes:
@@ -294,7 +302,9 @@ async def _body(
     if encoding != "identity":
         unpack = zlib.decompressobj(zlib.MAX_WBITS | 32)
     body = bytearray()
+    received = 0
     while chunk := await response.content.readany():
+        received += len(chunk)
         while chunk:
             piece, rest = chunk, b""
             if unpack:
@@ -306,7 +316,8 @@ async def _body(
                 rest = unpack.unconsumed_tail
             body += piece
             chunk = rest
-            if len(body) > most:
+            # What follows the end of compressed data adds nothing to the body.
+            if max(len(body), received) > most:
                 raise EndpointError(
                     f"{response.url}: the reply has more than {most / 2**20:g} MiB; raise "
                     "limits.max_reply_mib if it should"

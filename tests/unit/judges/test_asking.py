@@ -103,6 +103,18 @@ def test_a_server_without_schemas_is_asked_without_from_then_on(status: int) -> 
     assert f"HTTP {status}" in note
 
 
+def test_a_filter_that_withholds_a_verdict_is_no_server_without_schemas() -> None:
+    withheld = {"error": {"code": "content_filter", "message": "withheld"}}
+    notes: list[str] = []
+    with FakeServer(saying(VERDICT)) as server:
+        server.rule = lambda body: (
+            (400, withheld) if "forbidden" in body["messages"][-1]["content"] else None
+        )
+        filtered, judged = ask(server, "forbidden", "so", notes=notes)
+    assert (filtered.reason, judged) == (Reason.JUDGE_ERROR, REFUSAL)
+    assert (len(server.requests), notes) == (2, [])
+
+
 def test_a_server_that_is_known_to_have_no_schemas_is_never_asked_with_one() -> None:
     notes: list[str] = []
     lacking = Capabilities(structured_outputs=Support.IGNORED)

@@ -44,6 +44,7 @@ def test_the_final_channel_alone_is_the_verdict(reply: str) -> None:
 
 
 LOST: dict[str, Any] = {
+    "nothing came back": {"content": None, "reasoning": None},
     "only reasoning came back": {"content": "", "reasoning": VERDICT},
     "it ended in the analysis": f"<|channel|>analysis<|message|>{VERDICT}",
 }

@@ -91,10 +91,10 @@ def test_a_judge_prompt_that_nothing_in_the_run_asks_for_is_refused(name: str) -
 
 PROMPTS = str(toy_model.PROMPTS)
 IDENTITIES = {
-    ("refusal", None): ("52d301b19004d24b8cafdc74bdb01fbf", "15d1eb36c895"),
-    ("refusal", PROMPTS): ("fead36351efbb4ea26bf2c96090c4626", "4cb02c7aba90"),
-    ("refusal", "harmbench"): ("d817d4801849e260c9047da1f800cffb", "3ab972abd0de"),
-    ("degree", None): ("4f3bb06d3d21397c05a4baa8ed2ba2ce", "dbf61aff55ff"),
+    ("refusal", None): ("0f0d6031fe307d24919305b68beb711c", "15d1eb36c895"),
+    ("refusal", PROMPTS): ("c3aef4e0018d80d4daf114e8850eb754", "4cb02c7aba90"),
+    ("refusal", "harmbench"): ("61a8e738cb84b6d809bcd187a2bb04c5", "3ab972abd0de"),
+    ("degree", None): ("d200452d8a4dcc6432a286932cdb7aab", "dbf61aff55ff"),
     ("rating", None): ("2d276fc61d6998331bd376ae945dd072", "c2f2f18d5ae3"),
     ("rating", PROMPTS): ("c8c9fdb764c9e38bf541dee1af2a8c48", "a5030729edaa"),
 }

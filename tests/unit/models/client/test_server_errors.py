@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from refusal_checks.core.errors import EndpointError
 from refusal_checks.core.prompts import Message
-from refusal_checks.models.client import server_errors
+from refusal_checks.models.client import server_errors, transport
 from refusal_checks.models.client.attaching import listed_context
 from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.client.server_errors import (
@@ -102,7 +102,7 @@ def test_a_lasting_fault_ends_after_bounded_tries(
     assert len(waits) == attempts - 1
 
 
-@pytest.mark.parametrize("fault", [429, RESET, NO_ANSWER])
+@pytest.mark.parametrize("fault", [408, 429, RESET, NO_ANSWER])
 def test_a_passing_fault_is_cured_and_counted(waits: list[float], fault: Fault) -> None:
     with FakeServer(faults=[fault]) as server:
         usage = ask(server, n=2).usage
@@ -140,6 +140,23 @@ def test_a_server_that_refuses_everything_is_given_up(waits: list[float]) -> Non
     with FakeServer(faults=[429] * 1000) as server:
         asyncio.run(ask_often(server))
         assert len(server.requests) < 60 * server_errors.ATTEMPTS_BUSY / 2
+
+
+def test_a_server_that_was_not_asked_for_long_is_asked_again(
+    monkeypatch: pytest.MonkeyPatch, waits: list[float]
+) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(transport, "monotonic", lambda: clock[0])
+
+    async def ask_twice(server: FakeServer) -> None:
+        async with Client(server.url, "fake", access=Access(outage=600)) as connection:
+            with pytest.raises(EndpointError, match="fault 503"):
+                await connection.chat(QUESTION, RequestParams())
+            clock[0] = 3600.0
+            await connection.chat(QUESTION, RequestParams())
+
+    with FakeServer(faults=[503] * server_errors.ATTEMPTS) as server:
+        asyncio.run(ask_twice(server))
 
 
 @pytest.mark.parametrize("server", CASES["refusals"])
