@@ -28,7 +28,7 @@ from refusal_checks.engines.engine_transport import EngineTransport
 from refusal_checks.engines.gpu_placing import SPARE
 from refusal_checks.engines.placement import EngineNeed, Placement, PlacementRequest
 from refusal_checks.engines.placing import choose
-from refusal_checks.engines.process import EngineProcess
+from refusal_checks.engines.process import POLL, EngineProcess
 from refusal_checks.engines.servers import Say, Servers, Work
 from refusal_checks.models import model_files, weights
 from refusal_checks.models.client.attaching import Attaching
@@ -349,10 +349,31 @@ class Engines(Servers):
             for process in group:
                 if not process.is_running():
                     self._launch(process, say)
-            refused = []
-            for process in group:
+            for process in self._await(group, say):
+                say(
+                    f"{process.engine.title} did not get the memory planned for "
+                    f"{process.spec.model} beside another engine: it starts again and "
+                    "measures what is there"
+                )
+                process.place = replace(process.place, cache=None)
+                self._launch(process, say)
+                process.wait_ready(self._settings.start_timeout, say)
+                self._learn(process, say)
+
+    def _await(
+        self, group: Sequence[EngineProcess], say: Say
+    ) -> Sequence[EngineProcess]:
+        """Wait until engines are ready; return those that did not get the memory planned for them.
+
+        All are looked at in turn, so that one that ends is not noticed only once another is ready.
+        """
+        loading, refused = list(group), []
+        while loading:
+            for process in tuple(loading):
                 try:
-                    self._await(process, say)
+                    if not process.is_ready(self._settings.start_timeout, say):
+                        continue
+                    self._learn(process, say)
                 except OutOfMemoryError:
                     asleep = [other for other in self._needs if other.is_asleep]
                     is_sized = len(group) > 1 and process.place.cache is not None
@@ -361,19 +382,10 @@ class Engines(Servers):
                     for other in asleep:
                         other.stop()
                     refused.append(process)
-            for process in refused:
-                say(
-                    f"{process.engine.title} did not get the memory planned for "
-                    f"{process.spec.model} beside another engine: it starts again and "
-                    "measures what is there"
-                )
-                process.place = replace(process.place, cache=None)
-                self._launch(process, say)
-                self._await(process, say)
-
-    def _await(self, process: EngineProcess, say: Say) -> None:
-        process.wait_ready(self._settings.start_timeout, say)
-        self._learn(process, say)
+                loading.remove(process)
+            if loading:
+                time.sleep(POLL)
+        return refused
 
     def _launch(self, process: EngineProcess, say: Say) -> None:
         process.log = self._logs[process.spec]  # a run before may have started it

@@ -38,6 +38,9 @@ from refusal_checks.engines.servers import Say
 POLL = 0.5
 """Seconds between two looks at a starting server."""
 
+FIRST_REPORT = 10.0
+"""Seconds after which it is said that a server still loads; then after twice as many, and so on."""
+
 SLEEP_TIMEOUT = 120.0
 """Seconds that a server may take to leave its GPU, or to come back."""
 
@@ -75,7 +78,7 @@ class EngineProcess:
             self.port: int = probe.getsockname()[1]
         self._process: subprocess.Popen[bytes] | None = None
         self._log_start = 0
-        self._launched = 0.0
+        self._launched, self._next_report = 0.0, FIRST_REPORT
         self._status = ""
 
     @property
@@ -95,7 +98,7 @@ class EngineProcess:
             self.log.parent.mkdir(parents=True, exist_ok=True)
             with self.log.open("ab") as log:
                 self._log_start, self._status = log.tell(), ""
-                self._launched = time.monotonic()
+                self._launched, self._next_report = time.monotonic(), FIRST_REPORT
                 self._process = subprocess.Popen(
                     [*guard, cores, self.engine.vital, *self.command],
                     stdin=subprocess.PIPE,
@@ -111,46 +114,59 @@ class EngineProcess:
             ) from fault
 
     def wait_ready(self, timeout: float, progress: Say = lambda line: None) -> None:
-        """Wait for a successful health check; without one, stop and raise EngineStartError.
+        """Wait until ``is_ready``."""
+        while not self.is_ready(timeout, progress):
+            time.sleep(POLL)
+
+    def is_ready(self, timeout: float, progress: Say = lambda line: None) -> bool:
+        """True if the server answers its health check, False if it may still do so.
 
         Args:
             timeout: seconds from the launch.
+
+        Raises:
+            EngineStartError: it has ended or takes too long; it is stopped.
         """
-        title, next_report = self.engine.title, 10.0
-        address = f"127.0.0.1:{self.port}"
-        while self.is_running():
-            elapsed = time.monotonic() - self._launched
-            if is_healthy(f"http://{address}{self.engine.health}"):
-                if not self._has_port():
-                    problem = (
-                        "did not get its port: a process that is not this engine's answers on "
-                        f"{address}; run the same command again, which chooses another port"
-                    )
-                    break
-                told = self.engine.cache_told(self._read_log())
-                words = f" ({told})" if told else ""
-                progress(
-                    f"{title} is ready after {elapsed:.0f} s: {self.spec.model}{words}"
-                )
-                return
-            if elapsed > timeout:
-                problem = f"was not ready after {timeout:.0f} s"
-                break
-            if elapsed >= next_report:
-                next_report = 2 * max(next_report, elapsed)
-                doing = self.engine.doing(self._read_log())
-                words = f", {doing}" if doing else ""
-                progress(
-                    f"{title} is loading {self.spec.model}: {elapsed:.0f} s{words}"
-                )
-            time.sleep(POLL)
-        else:
+        elapsed = time.monotonic() - self._launched
+        problem = ""
+        if not self.is_running():
             problem = "ended before it was ready"
-        error = EngineStartError(self.report(problem))
-        if is_short_of_memory(self._read_log()):
-            error = OutOfMemoryError(str(error))
-        self.stop()
-        raise error
+        elif is_healthy(f"http://127.0.0.1:{self.port}{self.engine.health}"):
+            if self._has_port():
+                self._say_ready(elapsed, progress)
+                return True
+            problem = (
+                "did not get its port: a process that is not this engine's answers on "
+                f"127.0.0.1:{self.port}; run the same command again, which chooses another port"
+            )
+        elif elapsed > timeout:
+            problem = f"was not ready after {timeout:.0f} s"
+        if problem:
+            error = EngineStartError(self.report(problem))
+            if is_short_of_memory(self._read_log()):
+                error = OutOfMemoryError(str(error))
+            self.stop()
+            raise error
+        self._say_loading(elapsed, progress)
+        return False
+
+    def _say_ready(self, elapsed: float, progress: Say) -> None:
+        told = self.engine.cache_told(self._read_log())
+        words = f" ({told})" if told else ""
+        progress(
+            f"{self.engine.title} is ready after {elapsed:.0f} s: {self.spec.model}{words}"
+        )
+
+    def _say_loading(self, elapsed: float, progress: Say) -> None:
+        """Say what it does, at longer and longer intervals."""
+        if elapsed < self._next_report:
+            return
+        self._next_report = 2 * max(self._next_report, elapsed)
+        doing = self.engine.doing(self._read_log())
+        words = f", {doing}" if doing else ""
+        progress(
+            f"{self.engine.title} is loading {self.spec.model}: {elapsed:.0f} s{words}"
+        )
 
     def _read_log(self) -> str:
         """The end of what the server has printed since its start."""

@@ -106,9 +106,10 @@ def test_engines_that_share_a_gpu_start_at_once_if_their_caches_are_told_and_aga
     done: list[str] = []
     ready: set[str] = set()
 
-    def wait_ready(own: process.EngineProcess, *_: object) -> None:
+    def is_ready(own: process.EngineProcess, *_: object) -> bool:
         done.append(f"ready {own.spec.model}")
         ready.add(own.spec.model)
+        return True
 
     def launch(own: process.EngineProcess) -> None:
         done.append(f"launch {own.spec.model}")
@@ -116,7 +117,7 @@ def test_engines_that_share_a_gpu_start_at_once_if_their_caches_are_told_and_aga
 
     monkeypatch.setattr(vllm, "runs_on_cpu", lambda: cpu)
     monkeypatch.setattr(process.EngineProcess, "launch", launch)
-    monkeypatch.setattr(process.EngineProcess, "wait_ready", wait_ready)
+    monkeypatch.setattr(process.EngineProcess, "is_ready", is_ready)
     monkeypatch.setattr(
         process.EngineProcess, "is_running", lambda own: own.spec.model in ready
     )
@@ -146,13 +147,14 @@ def test_an_engine_refused_its_memory_starts_again_alone_and_measures(
     monkeypatch.setattr(weight_sizes, "weights_gib", lambda model, *_: 1.0)
     done: list[str] = []
 
-    def wait_ready(own: process.EngineProcess, *_: object) -> None:
+    def is_ready(own: process.EngineProcess, *_: object) -> bool:
         done.append(f"{own.spec.model}: {own.place.cache is not None}")
         if own.spec.model == "model" and own.place.cache:
             raise OutOfMemoryError("CUDA out of memory")
+        return True
 
     monkeypatch.setattr(process.EngineProcess, "launch", lambda own: None)
-    monkeypatch.setattr(process.EngineProcess, "wait_ready", wait_ready)
+    monkeypatch.setattr(process.EngineProcess, "is_ready", is_ready)
     found = engines(tmp_path, ALIGNED, OTHER)
     said: list[str] = []
     found.start(said.append)
@@ -161,19 +163,33 @@ def test_an_engine_refused_its_memory_starts_again_alone_and_measures(
     assert line.startswith("vLLM did not get the memory planned for model")
 
 
+def test_an_engine_that_ends_is_noticed_while_another_loads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def is_ready(own: process.EngineProcess, *_: object) -> bool:
+        if own.spec.model == "other":
+            raise EngineStartError("other ended")
+        return False
+
+    monkeypatch.setattr(vllm, "runs_on_cpu", lambda: True)
+    monkeypatch.setattr(process.EngineProcess, "launch", lambda own: None)
+    monkeypatch.setattr(process.EngineProcess, "is_ready", is_ready)
+    with pytest.raises(EngineStartError, match="other ended"):
+        engines(tmp_path, ALIGNED, OTHER).start(print)
+
+
 @pytest.mark.parametrize(("cpu", "waits"), [(True, False), (False, True)])
 def test_a_candidate_s_engine_is_ready_though_the_judge_s_still_loads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cpu: bool, waits: bool
 ) -> None:
     may_load = threading.Event()
 
-    def wait_ready(own: process.EngineProcess, *_: object) -> None:
-        if own.spec.model == "other":
-            may_load.wait(30)
+    def is_ready(own: process.EngineProcess, *_: object) -> bool:
+        return own.spec.model == "model" or may_load.is_set()
 
     monkeypatch.setattr(vllm, "runs_on_cpu", lambda: cpu)
     monkeypatch.setattr(process.EngineProcess, "launch", lambda own: None)
-    monkeypatch.setattr(process.EngineProcess, "wait_ready", wait_ready)
+    monkeypatch.setattr(process.EngineProcess, "is_ready", is_ready)
     found = engines(tmp_path, ALIGNED, OTHER)
 
     async def look() -> None:
@@ -271,7 +287,7 @@ def test_what_a_started_engine_lacks_is_done_without(
 ) -> None:
     monkeypatch.setattr(Transformers, "is_installed", lambda self: True)
     monkeypatch.setattr(process.EngineProcess, "launch", lambda own: None)
-    monkeypatch.setattr(process.EngineProcess, "wait_ready", lambda own, *_: None)
+    monkeypatch.setattr(process.EngineProcess, "is_ready", lambda own, *_: True)
     monkeypatch.setattr(process.EngineProcess, "is_running", lambda own: True)
     other = replace(ALIGNED, engine="transformers")
     said: list[str] = []

@@ -48,7 +48,7 @@ def events(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(process.EngineProcess, "launch", launch)
     monkeypatch.setattr(process.EngineProcess, "stop", stop)
     monkeypatch.setattr(process.EngineProcess, "is_running", lambda own: own in running)
-    monkeypatch.setattr(process.EngineProcess, "wait_ready", lambda own, *_: None)
+    monkeypatch.setattr(process.EngineProcess, "is_ready", lambda own, *_: True)
     return found
 
 
