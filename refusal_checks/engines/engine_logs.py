@@ -13,7 +13,8 @@ _CAUSE = re.compile(r"(?<![\w./-])(?:[\w.]*(?:Error|Exception)|[\w./-]+: error):
 
 
 _REMEDIES = {
-    "error: unrecognized arguments": "check --candidate-args and --judge-args",
+    "error: unrecognized arguments": "check --candidate-args and --judge-args; if the argument is "
+    "not yours, install another version of the engine",
     "error: argument": "check --candidate-args and --judge-args",
     "not a valid model identifier": "check the name (ORG/MODEL or a folder); set HF_TOKEN if gated",
     "trust_remote_code": 'give --candidate-args="--trust-remote-code" (or --judge-args) if you '
@@ -21,6 +22,7 @@ _REMEDIES = {
     "Repository Not Found": "check the name (ORG/MODEL or a folder); set HF_TOKEN if gated",
     "gated repo": "accept the model's conditions and set HF_TOKEN",
     "couldn't connect to": "check the name, connect this machine to the hub, or name a folder",
+    "ddress already in use": "run the same command again, which chooses other ports",
     "out of memory": "use a smaller model, or free the device",
     "Free memory on device": "free the GPU, or give the engine less of it "
     "(--candidate-args or --judge-args with --gpu-memory-utilization)",

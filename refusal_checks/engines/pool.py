@@ -257,7 +257,9 @@ class Engines(Servers):
             # A probe reaches one copy, and says nothing of how the others came back.
             is_single = place.copies * need.parallel.copies == 1
             may_sleep = is_single and place.turn > 0 and request.candidates > 1
-            can_sleep = may_sleep and process.engine.can_sleep(process.spec)
+            # Other GPUs than those known here may lack what sleeping needs.
+            is_able = here.kind == "gpu" and process.engine.can_sleep(process.spec)
+            can_sleep = may_sleep and is_able
             places[process] = replace(place, can_sleep=can_sleep)
         return places
 

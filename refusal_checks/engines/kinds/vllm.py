@@ -49,6 +49,12 @@ _UNUSUAL = re.compile(
 )
 """Arguments with which weights or activations take another size than the files tell."""
 
+_OWN = frozenset(
+    {"--model", "--served-model-name", "--host", "--port", "--uds", "--api-key"}
+    | {"--root-path", "--ssl-keyfile", "--ssl-certfile", "--grpc", "--headless"}
+)
+"""Arguments with which another model would answer, or the server would be elsewhere."""
+
 _DOING = (
     (r"Loading model from scratch|Starting to load model", "it loads weights"),
     (r"Using cache directory: .* torch.compile", "it compiles the model"),
@@ -67,8 +73,13 @@ _CACHE_LINES = (
 )
 """Lines of its log with the size of the cache: as it was given, and as it was measured."""
 
-_PROBE = "The quick brown fox jumps over the lazy dog. The quick brown fox"
-"""A text on which an engine shows that its weights came back whole."""
+_PROBE = {
+    "prompt": "The quick brown fox jumps over the lazy dog. The quick brown fox",
+    # Later tokens than the first are computed by CUDA graphs of their own.
+    "max_tokens": 4,
+    "logprobs": 5,
+}
+"""A request on which an engine shows that it came back whole; nearly all models continue alike."""
 
 _TOKENS_LINE = r"GPU KV cache size: ([\d,]+) tokens"
 
@@ -152,8 +163,8 @@ class Vllm(Engine):
         "/wake_up",
         "/is_sleeping",
         (
-            ("/v1/completions", {"prompt": _PROBE, "max_tokens": 1, "logprobs": 5}),
-            ("/classify", {"input": [_PROBE]}),
+            ("/v1/completions", _PROBE),
+            ("/classify", {"input": [_PROBE["prompt"]]}),
         ),
     )
 
@@ -188,6 +199,19 @@ class Vllm(Engine):
                 # Its development mode would log where errors come from, with parts of requests.
                 arguments += ["--enable-sleep-mode", "--no-log-error-stack"]
         return [*arguments, *spec.args]
+
+    def check(self, args: Sequence[str]) -> None:
+        for argument in _dashed(args):
+            flag = argument.partition("=")[0]
+            if flag in _OWN:
+                raise ModelError(
+                    f"vLLM's arguments: leave out {flag}: each engine gets its model, its address "
+                    "and its key from the gate"
+                )
+        if os.environ.get("VLLM_USE_RUST_FRONTEND", "0") not in ("", "0"):
+            raise ModelError(
+                "unset $VLLM_USE_RUST_FRONTEND: vLLM's server in Rust lacks what a gate asks for"
+            )
 
     def batch_command(
         self, spec: EngineSpec, requests: Path, results: Path

@@ -216,7 +216,8 @@ def test_a_server_ends_with_its_engine_process(tag: str, make: Make) -> None:
                 "api_server.py: error: unrecognized arguments: --foo",
             ],
             "api_server.py: error: unrecognized arguments: --foo",
-            "check --candidate-args and --judge-args",
+            "check --candidate-args and --judge-args; if the argument is not yours, install "
+            "another version of the engine",
         ),
         (
             [
@@ -241,6 +242,11 @@ def test_a_server_ends_with_its_engine_process(tag: str, make: Make) -> None:
             "ValueError: Free memory on device cuda:0 (9.1/79.2 GiB) ...",
             "free the GPU, or give the engine less of it (--candidate-args or --judge-args with "
             "--gpu-memory-utilization)",
+        ),
+        (
+            ["OSError: [Errno 98] Address already in use"],
+            "OSError: [Errno 98] Address already in use",
+            "run the same command again, which chooses other ports",
         ),
         (["all is well"], "", ""),
     ],

@@ -263,6 +263,27 @@ def test_the_user_s_arguments_say_how_an_engine_is_spread(
     assert ENGINE.parallel(args.split()) == expected
 
 
+@pytest.mark.parametrize(
+    "argument", ["--port", "--api_key=secret", "--served-model-name", "--model=other"]
+)
+def test_arguments_with_which_no_request_would_reach_the_model_are_refused(
+    argument: str,
+) -> None:
+    flag = argument.partition("=")[0].replace("_", "-")
+    with pytest.raises(ModelError, match=f"leave out {flag}: ") as refusal:
+        ENGINE.check(["--enable-lora", argument])
+    assert "secret" not in str(refusal.value)
+    ENGINE.check(["--model-impl", "transformers"])
+
+
+def test_another_server_of_vllm_s_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VLLM_USE_RUST_FRONTEND", "0")
+    ENGINE.check([])
+    monkeypatch.setenv("VLLM_USE_RUST_FRONTEND", "1")
+    with pytest.raises(ModelError, match=r"unset \$VLLM_USE_RUST_FRONTEND"):
+        ENGINE.check([])
+
+
 def test_arguments_that_cannot_be_read_are_the_user_s_error() -> None:
     with pytest.raises(UserError, match=r"-tp.*expected one argument"):
         ENGINE.parallel(["-tp"])
