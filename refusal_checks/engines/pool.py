@@ -451,6 +451,8 @@ class Engines(Servers):
                         raise
                     for process in dead:
                         self._require_first_death(process, say)
+                        if process.is_out_of_memory():
+                            process.place = replace(process.place, cache=None)
                     await asyncio.to_thread(self._start, dead, lambda line: None)
 
     def _require_first_death(self, process: EngineProcess, say: Say) -> None:

@@ -143,7 +143,7 @@ class EngineProcess:
             problem = f"was not ready after {timeout:.0f} s"
         if problem:
             error = EngineStartError(self.report(problem))
-            if is_short_of_memory(self._read_log()):
+            if self.is_out_of_memory():
                 error = OutOfMemoryError(str(error))
             self.stop()
             raise error
@@ -168,12 +168,17 @@ class EngineProcess:
             f"{self.engine.title} is loading {self.spec.model}: {elapsed:.0f} s{words}"
         )
 
+    def is_out_of_memory(self) -> bool:
+        """True if its log says that its device had too little memory."""
+        return is_short_of_memory(self._read_log())
+
     def _read_log(self) -> str:
-        """The end of what the server has printed since its start."""
-        with self.log.open("rb") as log:
+        """The end of what the server has printed since its start; empty if the file is gone."""
+        with suppress(FileNotFoundError), self.log.open("rb") as log:
             size = log.seek(0, os.SEEK_END)
             log.seek(max(self._log_start, size - LOG_READ))
             return log.read().decode(errors="replace")
+        return ""
 
     def _has_port(self) -> bool:
         """False if another process listens on the port, which must not get the key.

@@ -163,6 +163,39 @@ def test_an_engine_refused_its_memory_starts_again_alone_and_measures(
     assert line.startswith("vLLM did not get the memory planned for model")
 
 
+def test_an_engine_that_runs_out_of_memory_at_work_measures_at_its_second_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vllm, "runs_on_cpu", lambda: False)
+    monkeypatch.setattr(devices, "gpus", lambda: GPU)
+    monkeypatch.setattr(weight_sizes, "weights_gib", lambda model, *_: 1.0)
+    running: set[str] = set()
+
+    def launch(own: process.EngineProcess) -> None:
+        running.add(own.spec.model)
+        own.log.touch()
+
+    monkeypatch.setattr(process.EngineProcess, "launch", launch)
+    monkeypatch.setattr(process.EngineProcess, "is_ready", lambda own, *_: True)
+    monkeypatch.setattr(
+        process.EngineProcess, "is_running", lambda own: own.spec.model in running
+    )
+    found = engines(tmp_path, ALIGNED, OTHER)
+    found.start(print)
+    candidate, judge = found._engines.values()
+    candidate.log.write_text("torch.OutOfMemoryError: CUDA out of memory.")
+    fails = iter([True, False])
+
+    async def work() -> None:
+        if next(fails):
+            running.clear()
+            raise ConnectionError("both are gone")
+
+    asyncio.run(found.guard(work, print))
+    assert candidate.place.cache is None
+    assert judge.place.cache
+
+
 def test_an_engine_that_ends_is_noticed_while_another_loads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
