@@ -29,6 +29,7 @@ REFUSAL = (
     "way to get where you want to be, tell me more about it and we can look at that together."
 )
 WORDS = 40
+PROMPT = 2000  # tokens, about as many as a judge's
 LOGPROBS = [{"token": "word", "logprob": -0.5}] * WORDS
 MODELS = json.dumps({"data": [{"id": "instant"}]}).encode()
 
@@ -110,9 +111,9 @@ def reply(body: dict[str, object]) -> bytes:
             }
         )
     usage = {
-        "prompt_tokens": 100,
+        "prompt_tokens": PROMPT,
         "completion_tokens": WORDS * len(texts),
-        "total_tokens": 100 + WORDS * len(texts),
+        "total_tokens": PROMPT + WORDS * len(texts),
     }
     return json.dumps({"choices": choices, "usage": usage}).encode()
 

@@ -74,6 +74,10 @@ MOST_NAMES = 5
 MOST_PROMPTS = 4096
 """Most conversations whose token ids are kept."""
 
+CHARACTERS_A_TOKEN, TOKENS_A_WORD = 6, 0.75
+"""Tokens of a conversation below which a server may have cut it, and has: no tokenizer in use needs
+fewer for a word, but one token may be many spaces."""
+
 MOST_SCORED = 8192
 """Tokens from which further answers are scored in another request: a reply has about 100 bytes for
 each, and one of more than 1 MiB waits for others."""
@@ -273,7 +277,8 @@ class Client:
     def _smaller_limit(self, fault: PromptTooLongError, refused: int) -> int:
         """The lower limit to request after a refusal; raises the refusal if it tells none."""
         words = str(fault)
-        limit = next_limit(words, refused)
+        is_refusal = fault.status > 0
+        limit = next_limit(words, refused) if is_refusal else None
         if limit is None:
             raise fault
         most = most_allowed(words)
@@ -414,9 +419,23 @@ class Client:
 
         def finished(response: Any) -> Read:
             require_finished(response)
+            self._require_whole(messages, response)
             return read(response)
 
         return await self.post(CHAT, body, finished)
+
+    def _require_whole(self, messages: Sequence[Message], response: Any) -> None:
+        """Raise if the server read a part of the conversation: Ollama cuts what does not fit."""
+        read = tokens(response)[0]
+        characters = sum(len(turn.content) for turn in messages)
+        if not read or characters <= CHARACTERS_A_TOKEN * read:
+            return
+        words = sum(len(turn.content.split()) for turn in messages)
+        if read < TOKENS_A_WORD * words:
+            raise PromptTooLongError(
+                f"{self.url}: give the server a larger context: it read {read} tokens of a "
+                f"conversation of {words} words, so it cut the rest without saying so"
+            )
 
     async def post(
         self, path: str, fields: Mapping[str, Any], read: Callable[[Any], Read]

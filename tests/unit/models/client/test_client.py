@@ -1,9 +1,11 @@
 """Tokens and tries, added up from what servers say."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from refusal_checks.core.errors import EndpointError
 from refusal_checks.core.prompts import Message
@@ -61,11 +63,14 @@ QUESTION = (*TURNS, Message("user", "and now?"))
 
 
 def ask(
-    server: FakeServer, options: RequestParams | None = None, **settings: object
+    server: FakeServer,
+    options: RequestParams | None = None,
+    messages: Sequence[Message] = QUESTION,
+    **settings: object,
 ) -> list[Completion]:
     async def chat() -> list[Completion]:
         async with Client(server.url, "fake", **settings) as connection:  # type: ignore[arg-type]
-            return list(await connection.chat(QUESTION, options or RequestParams()))
+            return list(await connection.chat(messages, options or RequestParams()))
 
     return asyncio.run(chat())
 
@@ -225,3 +230,28 @@ def test_a_few_tokens_that_a_server_leaves_are_no_answer() -> None:
         with pytest.raises(PromptTooLongError, match="leaves 3 tokens of the context"):
             chat(server, 8192, 9)
         assert len(server.requests) == 1
+
+
+WORDS = "word " * 100
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [(WORDS, 130), (WORDS, 0), ("x" * 900, 60), (f"a{' ' * 900}b", 60)],
+)
+def test_a_conversation_that_the_server_cut_gets_no_answer(
+    text: str, read: int
+) -> None:
+    """Ollama drops what does not fit its context, and says nothing but how much it read."""
+
+    def counting(tokens: int) -> web.Response:
+        choices = [{"message": {"content": "so"}, "finish_reason": "stop"}]
+        usage = {"prompt_tokens": tokens}
+        return web.json_response({"choices": choices, "usage": usage})
+
+    with FakeServer() as server:
+        server.raw = counting(read)
+        assert ask(server, messages=[Message("user", text)])
+        server.raw = counting(60)
+        with pytest.raises(PromptTooLongError, match=r"60 tokens .* of 100 words"):
+            ask(server, messages=[Message("user", WORDS)])

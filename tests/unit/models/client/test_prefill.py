@@ -83,7 +83,7 @@ class Failing:
         choice = {"message": {"content": "a"}, "finish_reason": "length"}
         return {
             "choices": [choice],
-            "usage": {"prompt_tokens": 9, "completion_tokens": 1},
+            "usage": {"prompt_tokens": 19, "completion_tokens": 1},
         }
 
 
