@@ -31,7 +31,11 @@ _UsageError = cast("type[typer.BadParameter]", typer.BadParameter.__base__)
 
 def application() -> typer.Typer:
     app = typer.Typer(
-        name="refusal-checks", no_args_is_help=True, pretty_exceptions_enable=False
+        name="refusal-checks",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        # Paragraphs fit the terminal; without it, lines break where the code breaks them.
+        rich_markup_mode="markdown",
     )
     app.callback()(_about)
     names = extensions.Names("commands")

@@ -58,11 +58,8 @@ def _section(path: str, command: Any, shared: list[tuple[str, str]]) -> str:
     usage = re.sub(
         r"[{}]|(?<=\.\.\.})\.\.\.", "", command.get_usage(context).partition(": ")[2]
     )
-    parts = [
-        f"## {path.removeprefix('refusal-checks ')}",
-        inspect.cleandoc(command.help or ""),
-        f"```text\n{usage}\n```",
-    ]
+    title = usage.removeprefix("refusal-checks ").replace(" [OPTIONS]", "")
+    parts = [f"## {title}", inspect.cleandoc(command.help or "")]
 
     options = _options(command)
     own = [row for row in options if row not in shared]
