@@ -1,6 +1,7 @@
 """A user's own benchmark: a file or a data set on the hub, described in a run file."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -58,7 +59,10 @@ def _from_file(
             raise DataError(f"{where} file: {fault}") from None
         return _prompts(name, table, rows, header(rows), str(path))
 
-    revision = f"sha256:{sha256(path)}" if path.is_file() else "missing"
+    revision = "missing"  # or unreadable: reading the rows says so
+    with suppress(OSError):
+        if path.is_file():
+            revision = f"sha256:{sha256(path)}"
     text = f"rows of {path.name}"
     return Benchmark(name, kind, text, load, revision, judge, category_guide=guide)
 
@@ -158,6 +162,8 @@ def _identifies(ids: Sequence[Any]) -> bool:
 
 def _messages(value: Any, place: str) -> tuple[Message, ...]:
     """Parse a user's text, a list of messages, or texts by user and assistant in turn."""
+    if value is None or (isinstance(value, str) and not value.strip()):
+        raise DataError(f"{place}: write a prompt, or remove the row: it is empty")
     if isinstance(value, str):
         turns = _json_list(value)
         if turns is None:
@@ -166,7 +172,7 @@ def _messages(value: Any, place: str) -> tuple[Message, ...]:
         turns = value
     else:
         raise DataError(
-            f"{place}: neither text nor a list of messages, but {_type(value)}"
+            f"{place}: write a text or a list of messages: it is {_type(value)}"
         )
     if all(isinstance(turn, str) for turn in turns):
         roles: tuple[Role, ...] = ("user", "assistant")
@@ -205,12 +211,23 @@ def _message(turn: Any, place: str) -> Message:
         content = "\n".join(texts)
     if not isinstance(content, str):
         raise DataError(
-            f"{place}: a message is {{role, content}} with text, not {_type(turn)}"
+            f"{place}: write each message as {{role, content}} with a text: one is {_type(turn)}"
         )
     if turn.get("role") not in get_args(Role):
         roles = ", ".join(get_args(Role))
         raise DataError(f"{place}: no role {brief(turn.get('role'))}. Known: {roles}")
     return Message(cast(Role, turn["role"]), content)
+
+
+_JSON_TYPES = {
+    "str": "a text",
+    "int": "a number",
+    "float": "a number",
+    "bool": "true or false",
+    "NoneType": "null",
+    "list": "a list",
+}
+"""What people who write JSON call Python's types."""
 
 
 def _type(value: Any) -> str:
@@ -221,4 +238,7 @@ def _type(value: Any) -> str:
     if isinstance(value, Mapping):
         keys = [brief(key) for key in value][:_KEYS]
         return f"an object with {', '.join(keys) or 'nothing'}"
-    return "an empty list" if value == [] else type(value).__name__
+    if value == []:
+        return "an empty list"
+    name = type(value).__name__
+    return _JSON_TYPES.get(name, name)

@@ -69,7 +69,10 @@ def _rows(path: Path, file: BinaryIO) -> Iterator[dict[str, Any]]:
         for row in rows:
             yield row
     except csv.Error as fault:
-        raise DataError(f"{path}: not a CSV, JSON or JSONL file: {fault}") from None
+        raise DataError(
+            f"{path}: close each quotation mark, and double those within a text; not a CSV, JSON "
+            f"or JSONL file: {fault}"
+        ) from None
     if row is None:
         raise DataError(f"{path}: add rows: it has none")
 

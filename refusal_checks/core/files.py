@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from refusal_checks.core.errors import DataError
+from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.core.suggestions import near
 
 _NAME = re.compile(r"\w(?:[\w .+-]{0,98}[\w+-])?")
@@ -180,6 +180,17 @@ def _reading(path: Path) -> Iterator[None]:
         raise DataError(f"{path}: {why}") from None
     except ValueError as fault:  # a name that no file can have
         raise DataError(f"{str(path)!r}: cannot be read: {fault}") from None
+
+
+@contextmanager
+def permitted() -> Iterator[None]:
+    """Make a missing permission, of a file or of a folder above it, a UserError that names it."""
+    try:
+        yield
+    except PermissionError as fault:
+        raise UserError(
+            f"{fault.filename}: change its permissions, or name another path: {fault.strerror}"
+        ) from None
 
 
 def read_bytes(path: Path) -> bytes:

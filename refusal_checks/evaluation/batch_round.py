@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from refusal_checks.core.errors import ModelError, UserError
-from refusal_checks.core.files import why_no_file
+from refusal_checks.core.files import permitted, why_no_file
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.store import Store
@@ -54,6 +54,7 @@ class _Watched:
         return judgement
 
 
+@permitted()
 def evaluate_batch(
     spec: RunSpec,
     kept: Folders,

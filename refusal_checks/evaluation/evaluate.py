@@ -10,7 +10,7 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from refusal_checks.core.errors import EngineStartError, UserError, require_known
-from refusal_checks.core.files import resolved
+from refusal_checks.core.files import permitted, resolved
 from refusal_checks.evaluation.config import Folders
 from refusal_checks.evaluation.configure import configure, folders
 from refusal_checks.evaluation.interrupts import as_interrupts, ctrl_c_raises
@@ -294,6 +294,7 @@ class _Session:
             self._runs.clear()
             raise
 
+    @permitted()
     def _make_runs(self) -> None:
         # HTTP and templates, which collection need not import
         from refusal_checks.engines.batch.batch_models import BatchModels

@@ -100,7 +100,10 @@ def read(path: Path) -> dict[str, Any]:
                 f"{path}: [{name!r}]: rename this benchmark to {FILE_NAME}"
             )
         if name != EXTENSIONS and not isinstance(table, dict):
-            raise ThresholdError(f"{path}: [{name}]: must be a table")
+            raise ThresholdError(
+                f"{path}: {name}: write it as a table, [{name}]; or if it is a key, move it below "
+                "the line of its table, such as [sampling]"
+            )
     return content
 
 

@@ -185,7 +185,7 @@ def load(name: str) -> JudgePrompt:
     path = Path(name) if name.endswith(".md") else own.get(name)
     if path is None or not path.is_file():
         raise ModelError(
-            f"--judge-prompt {name}: no such template. Known: {', '.join(sorted(own))}, "
+            f"--judge-prompt {name}: no such judge prompt. Known: {', '.join(sorted(own))}, "
             "or a .md file"
         )
     text = _text(path, f"--judge-prompt {name}")

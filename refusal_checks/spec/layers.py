@@ -141,6 +141,8 @@ def require_tables(layer: Layer) -> None:
     for name, table in layer.content.items():
         if isinstance(table, dict):
             continue
+        if name in TABLES:
+            raise UserError(f"{layer.where}: write {name}.KEY=VALUE")
         hint = near(name, TABLES)
         for owner, kind in TABLES.items():
             if name in kind.model_fields:

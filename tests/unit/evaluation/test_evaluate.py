@@ -7,7 +7,8 @@ import json
 import os
 import signal
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partialmethod
 from pathlib import Path
 from typing import Any
 
@@ -350,3 +351,24 @@ def test_a_listener_that_raises_spoils_no_run(spec: RunSpec, kind: type[Event]) 
         assert not list(Path(".refusal-checks").glob("runs/*"))
     else:
         assert load_run("last").verdicts.keys() == {RATE, INVALID}
+
+
+@pytest.mark.parametrize("named", ["data.mirror", "baseline.path"])
+def test_a_path_that_may_not_be_read_is_named(
+    spec: RunSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str
+) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir()
+    entries = Path.iterdir
+    stat = Path.stat
+
+    def refused(path: Path, call: Callable[..., Any], *given: Any, **more: Any) -> Any:
+        # As the system does for a folder of another user; root may read everything.
+        if closed in path.parents:
+            raise PermissionError(13, "Permission denied", str(path))
+        return call(path, *given, **more)
+
+    monkeypatch.setattr(Path, "iterdir", partialmethod(refused, entries))
+    monkeypatch.setattr(Path, "stat", partialmethod(refused, stat))
+    with pytest.raises(UserError, match="closed.*: change its permissions, or name"):
+        evaluate(spec.with_value(named, str(closed)))
