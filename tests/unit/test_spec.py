@@ -160,6 +160,7 @@ def test_another_value_makes_another_run(write: Write) -> None:
     for key, value, why in (
         ("sampling.samples", "x", "sampling.samples = 'x': must be a whole number"),
         ("sampling.sample", 2, 'sampling.sample = 2: no such key; did you mean "sam'),
+        ("sampling", 3, "sampling = 3: write sampling.KEY=VALUE"),
     ):
         with pytest.raises(UserError, match=f"^{why}"):
             other.with_value(key, value)

@@ -370,5 +370,5 @@ def test_a_path_that_may_not_be_read_is_named(
 
     monkeypatch.setattr(Path, "iterdir", partialmethod(refused, entries))
     monkeypatch.setattr(Path, "stat", partialmethod(refused, stat))
-    with pytest.raises(UserError, match="closed.*: change its permissions, or name"):
+    with pytest.raises(UserError, match=r"closed.*: change its permissions, or name"):
         evaluate(spec.with_value(named, str(closed)))
