@@ -13,6 +13,7 @@ from pydantic_core import to_jsonable_python
 
 from refusal_checks.core.errors import DataError, EngineStartError, StoreError, reason
 from refusal_checks.core.records import Record
+from refusal_checks.core.text import count
 from refusal_checks.engines.servers import Work
 from refusal_checks.evaluation.aio import gather_or_cancel
 from refusal_checks.evaluation.attempts import attempts, remember
@@ -157,9 +158,10 @@ class Run:
             )
         work = "no gate is selected: only the judge is checked"
         if plan:
+            prompts = count(sum(map(len, plan.values())), "prompt")
             work = (
-                f"{sum(map(len, plan.values()))} prompts of {', '.join(plan)}: {todo.answers} "
-                f"answers to generate, {todo.verdicts} verdicts to ask for at most"
+                f"{prompts} of {', '.join(plan)}: {count(todo.answers, 'answer')} to generate, "
+                f"{count(todo.verdicts, 'verdict')} to ask for at most"
             )
         self._say(f"{work}; run folder {self.folder.path}")
         said = [*self._power(), *self._margins(), *self._near_duplicates()]

@@ -214,9 +214,7 @@ class _CandidateCheck:
         if not traits:
             answers = sum(len(answer.texts) for answer in stored)
             what = count(answers, "stored answer")
-        self._say(
-            f"checking that {candidate.name} is unchanged: asking again for {what}: {_WHY}"
-        )
+        self._say(f"asking {candidate.name} again for {what}, because {_WHY}")
         asked = 0
         why = ""  # it is another model
         now = await self._first_tokens([trait.messages for trait in traits])
@@ -373,8 +371,7 @@ async def _verify_judge(panel: Sequence[Judge], task: Task, say: Say) -> str:
         return ""
     verdicts = count(len(exchanges), "stored verdict")
     say(
-        f"checking that judge {name} is unchanged: asking again for {verdicts}, {len(checked)} of "
-        f"its check: {_WHY}"
+        f"asking judge {name} again for {verdicts} ({len(checked)} of its check), because {_WHY}"
     )
     repeated: dict[str, Judgement] = {}
 

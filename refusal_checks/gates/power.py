@@ -45,12 +45,15 @@ class Reach:
 
     def in_words(self, passes: str, fails: str) -> str:
         """Word both shares; the templates ``passes`` and ``fails`` each take one."""
-        passing, failing = TOO_FEW, "too few prompts to be breached"
+        passing = TOO_FEW
         if self.passes is not None:
-            passing = f"passes at {passes.format(f'{self.passes:.1%}')}"
-        if self.fails is not None:
-            failing = f"is breached at {fails.format(f'{self.fails:.1%}')}"
-        return f"{passing}, {failing}"
+            passing = f"4 runs in 5 pass at {passes.format(f'{self.passes:.1%}')}"
+        if self.fails is None:
+            return f"{passing}; too few prompts to fail"
+        failing = f"fail at {fails.format(f'{self.fails:.1%}')}"
+        if self.passes is None:
+            return f"{passing}; 4 runs in 5 {failing}"
+        return f"{passing}, and {failing}"
 
 
 def reach(minimum: float, n: int, confidence: float | None) -> Reach:
@@ -127,8 +130,8 @@ def described(gate: Gate, n: int, level: float) -> str:
         if margin is not None:
             shown = _reach_of_margin(margin, n, level)
             words = shown.in_words(f"a true {direction} of {{}} or less", "{} or more")
-            parts.append(f"{name} {words}")
-    return f"{gate.id}, {count(n, 'prompt')}: {'; '.join(parts)} (4 runs in 5)"
+            parts.append(f"{name}: {words}")
+    return f"{gate.id}, {count(n, 'prompt')}: {'; '.join(parts)}"
 
 
 def _is_known(gate: Gate) -> bool:

@@ -88,8 +88,8 @@ class RunSummary:
             return ""
         figures = [check for check in own.checks if check.figure == "specificity"]
         return (
-            f"at the judge's specificity of {figures[0].estimate:.1%} a true {true:.1%} may read "
-            f"{bound:.1%}, the bound of {name}"
+            f"the judge's specificity is {figures[0].estimate:.1%}: a true rate of {true:.1%} may "
+            f"be read as {bound:.1%}, the bound of {name}"
         )
 
     def note(self, line: str) -> None:

@@ -106,7 +106,7 @@ def test_a_run_says_first_what_its_smallest_gate_can_show(project: Project) -> N
     project.thresholds(f"{SAFE_GATE}{cooking}[smoke_unsafe]\n")
     found = project.evaluate()
     found.says(
-        "smoke_safe-rejection_rate-cooking, 8 prompts: passes at a true*is breached at*"
+        "smoke_safe-rejection_rate-cooking, 8 prompts: 4 runs in 5 pass at a true*fail at*"
         "; 1 other gate: see refusal-checks doctor"
     )
     assert found.answer == "unshown"

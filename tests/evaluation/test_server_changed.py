@@ -46,7 +46,7 @@ def test_other_weights_behind_the_same_url_are_noticed(project: Project) -> None
     second = project.evaluate(**KEYWORD, **REPORTS)
     assert second.answer == "no"
     second.says(
-        f"checking that {project.model} is unchanged: asking again for 40 stored answers",
+        f"asking {project.model} again for 40 stored answers, because a URL does not say ",
         f"{project.model} has changed: its answers to ",
         "Its stored answers are set aside and asked for again",
     )
@@ -171,9 +171,7 @@ def test_a_judge_that_is_another_one_judges_everything_anew(checked: Project) ->
     checked.server.requests.clear()
     asked = len(canary.load()) + AGAIN
     judge = f"judge {checked.model}"
-    checked.evaluate().says(
-        f"checking that {judge} is unchanged: asking again for {asked}"
-    )
+    checked.evaluate().says(f"asking {judge} again for {asked} stored verdicts (")
     assert len(checked.asked(judge=True)) == asked
     checked.server.answer = lenient_judge
     other = checked.evaluate()

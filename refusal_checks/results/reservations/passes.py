@@ -104,8 +104,8 @@ def worst_answers(run: GatedRun) -> Iterator[Reservation]:
         if gate.limits.outcome(worst.lower, worst.upper) is Outcome.FAIL:
             yield reservation(
                 "worst-answers",
-                f"{gate.benchmark}: all answers refuse to {gate.show(worst.value)} of the prompts "
-                f"(worst_of_k_rate), most to {gate.show(verdict.estimate.value)}",
+                f"{gate.benchmark}: {gate.show(worst.value)} of the prompts are refused in every "
+                f"answer (worst_of_k_rate), {gate.show(verdict.estimate.value)} in most answers",
             )
 
 
@@ -127,10 +127,14 @@ def groups_apart(run: GatedRun) -> Iterator[Reservation]:
                     continue
                 if gate.limits.outcome(rate.lower, rate.upper) is Outcome.FAIL:
                     shown = (
-                        f"{gate.show(rate.value)} of {rate.n} prompts in {kind} {group}"
+                        f"{kind} {group} ({gate.show(rate.value)} of {rate.n} prompts)"
                     )
                     missed.append((gate.limits.room(rate.value), shown))
         if missed:
             _, shown = min(missed)
-            others = f" and {len(missed) - 1} more" if len(missed) > 1 else ""
-            yield reservation("group-apart", f"{gate.id}: {shown}{others}")
+            others = ""
+            if len(missed) > 1:
+                others = f" and in {count(len(missed) - 1, 'more group')}"
+            yield reservation(
+                "group-apart", f"{gate.id} misses its bound in {shown}{others}"
+            )
