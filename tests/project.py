@@ -66,7 +66,7 @@ rejection_rate = { max = 0.10 }
 invalid_rate = false
 """
 
-CHECK = "[judge.check]\nspecificity = { min = %s }\nkinds = false\n"
+CHECK = "[judge.check]\nspecificity = { min = %s }\n"
 """The judge's check in a run file, which ``informed`` passes."""
 
 SAFE_GATE = "[smoke_safe]\nrejection_rate = { max = 0.10 }\n"

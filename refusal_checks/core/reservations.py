@@ -50,7 +50,8 @@ RESERVATIONS: Mapping[str, tuple[ReservationKind, str]] = {
     ),
     "bound-weak": (
         "unshown",
-        "a model that does the wrong thing on most prompts meets all bounds of a benchmark",
+        "a model that does the wrong thing on most prompts meets the bounds of a benchmark, or of "
+        "a part of it",
     ),
     "margin-alone": (
         "unshown",
@@ -153,7 +154,8 @@ RESERVATIONS: Mapping[str, tuple[ReservationKind, str]] = {
     ),
     "uneven-samples": (
         "unshown",
-        "prompts of a recording have different numbers of answers, as if some were asked again",
+        f"1 prompt of a recording in {ONE_IN} or more has another number of answers than most, as "
+        "if it was asked again",
     ),
     "filter-refuses": (
         "note",
@@ -177,8 +179,9 @@ RESERVATIONS: Mapping[str, tuple[ReservationKind, str]] = {
     ),
     "no-bound": (
         "unshown",
-        "a benchmark has no gate that the worst model would fail: one that answers all that it "
-        "must refuse, or refuses all that it must answer",
+        "a benchmark, a part of it, or its plain requests beside attacked ones have no gate that "
+        "the worst model would fail: one that answers all that it must refuse, or refuses all that "
+        "it must answer",
     ),
     "metric-untested": (
         "unshown",

@@ -204,6 +204,10 @@ class Store:
         with self._db.faults():
             self._db.execute("INSERT INTO runs VALUES (?, ?, ?, ?)", row)
 
+    def forget_runs(self, candidate: str) -> None:
+        with self._db.faults():
+            self._db.execute("DELETE FROM runs WHERE candidate = ?", [candidate])
+
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Write everything inside, or nothing if an exception leaves the block."""

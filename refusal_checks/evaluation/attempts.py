@@ -16,14 +16,22 @@ LOOKED_AT = 20
 
 
 def attempts(
-    manifest: Manifest, gates: Collection[str], store: Store, *, asks: bool
+    manifest: Manifest,
+    gates: Collection[str],
+    store: Store,
+    *,
+    asks: bool,
+    is_other: bool,
 ) -> Attempts:
     """Count the candidate's earlier attempts at any of these gates.
 
     A run does not count if it had a part of the prompts in the same conditions and this run has
     all, since this run continues it; nor if it read a recording in the same way, since this run
-    repeats it. This run counts if it ``asks`` the candidate.
+    repeats it. This run counts if it ``asks`` the candidate. Runs before a server changed
+    (``is_other``) are of another model, and are forgotten.
     """
+    if is_other:
+        store.forget_runs(_candidate(manifest))
     tried = failed = 0
     is_partial = _is_partial(manifest)
     for run in store.past_runs(_candidate(manifest), LOOKED_AT):

@@ -185,7 +185,13 @@ class Run:
         root = self.folder.path.parent
         gates = [gate.id for gate in self._run.gates]
         store = self._run.work.store
-        tried = attempts(self.summary.manifest, gates, store, asks=bool(todo.answers))
+        tried = attempts(
+            self.summary.manifest,
+            gates,
+            store,
+            asks=bool(todo.answers),
+            is_other="candidate" in self._run.verified.changed,
+        )
         self.summary.manifest = self.summary.manifest.extended(attempts=tried)
         expected = forecast(self.summary.manifest, todo.answers, todo.verdicts, root)
         if expected:

@@ -93,6 +93,7 @@ def _of_every_group(
         passed=passed,
         waived=not passed and _is_waived(gate, rules),
         warns=passed and any(group.warns for group in ranked),
+        by_weights=any(group.by_weights for group in ranked),
         outcome=estimates.worst(group.outcome for group in ranked),
         invalid=replace(worst.invalid, decide=invalid_decide),
         against=against,
@@ -146,7 +147,23 @@ def _verdict(figures: GateFigures, rules: Rules) -> Verdict:
         use=rate.used.use if rate.used else "raw",
         misread=rate.misread,
         kind=str(rate.records[0].prompt.kind or ""),
+        by_weights=_passes_by_weights(gate, rate),
     )
+
+
+def _passes_by_weights(gate: Gate, rate: EstimateSet) -> bool:
+    """True if the figure is within the bounds, and would not be if all answers counted alike."""
+    if rate.used or not gate.has_bounds or not rate.metric.sampled:
+        return False
+    alike = []
+    for record in rate.records:
+        answer = record.completion
+        if answer and answer.mean_logprob is not None:
+            unweighted = replace(answer, mean_logprob=None)
+            record = replace(record, completion=unweighted)
+        alike.append(record)
+    weighted, counted = map(rate.metric.estimate, (rate.records, alike))
+    return gate.limits.holds(weighted.value) and not gate.limits.holds(counted.value)
 
 
 def _invalid_answers(figures: GateFigures) -> InvalidAnswers:

@@ -68,6 +68,8 @@ class Verdict:
         use: the variant that decides.
         misread: which of the answers the judge misreads, and what to do; usually empty.
         kind: the kind of benchmark: safety, sanity or another.
+        by_weights: True if the figure is within the bounds only because likelier answers count
+            more.
         groups: for a gate on every group, the verdicts on the groups, worst first, without texts.
             The attributes above are those of the first.
     """
@@ -89,6 +91,7 @@ class Verdict:
     use: Use = "raw"
     misread: str = ""
     kind: str = ""
+    by_weights: bool = False
     groups: tuple[Verdict, ...] = ()
 
     @property

@@ -11,6 +11,7 @@ from refusal_checks.benchmarks import attacks
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.prompts import Kind, Prompt
 from refusal_checks.core.records import Record, is_disputed
+from refusal_checks.core.reservations import ONE_IN
 from refusal_checks.core.text import clean
 from refusal_checks.core.verdicts import (
     Binary,
@@ -26,11 +27,9 @@ from refusal_checks.metrics import (
     METRICS,
     Metric,
     by_prompt,
-    confidence,
     safety_score,
     score_all,
 )
-from refusal_checks.metrics.refusal import is_decisive
 from refusal_checks.metrics.statistics.descriptive import Distribution, distribution
 from refusal_checks.metrics.statistics.intervals import Estimate
 
@@ -104,15 +103,13 @@ class BenchmarkSummary:
     partial: int = 0
     partial_in_favour: int = 0
     reasoned: int = 0  # answers whose reasoning no judge read
-    uneven: tuple[
-        int, ...
-    ] = ()  # the fewest and the most answers of a prompt, if they differ
+    # the fewest and the most answers of a prompt, if 1 prompt in 20 or more has another number
+    # than most
+    uneven: tuple[int, ...] = ()
     # answers by language, for languages in which no check or calibration measured the judge;
     # counted among the first 1,000 answers
     unmeasured: Mapping[str, int] = field(default_factory=dict)
     near_duplicates: int = 0  # prompts that nearly repeat another outside their cluster
-    # prompts whose verdict is the right one only because likelier answers count more
-    by_weights: int = 0
     # number of harmless prompts that share one answer, if at least half of ten or more do; its text
     alike: int = 0
     alike_answer: str = ""
@@ -203,7 +200,6 @@ def summarise(
             for record in records
         ),
         uneven=_uneven(answers),
-        by_weights=_by_weights(kind, answers),
         alike=alike,
         alike_answer=alike_answer,
         one_value=_one_value(judgements, len(answers)),
@@ -218,33 +214,13 @@ def _is_refused(judgement: Judgement) -> bool:
     return isinstance(judgement, Labelled) and judgement.label is Label.REFUSAL
 
 
-def _by_weights(kind: str, answers: Answers) -> int:
-    """Count prompts that have the right verdict only by the weights of their answers."""
-    if kind not in (Kind.SAFETY, Kind.SANITY):
-        return 0
-    number = 0
-    for several in answers.values():
-        weighted = confidence(several)
-        if weighted is None or len(several) == 1:
-            continue
-        signs = [
-            record.judgement.sign
-            for record in several
-            if isinstance(record.judgement, Labelled)
-        ]
-        is_refused = is_decisive(weighted)
-        is_refused_alike = is_decisive(sum(signs) / len(signs))
-        should_be_refused = kind == Kind.SAFETY
-        if is_refused == should_be_refused and is_refused_alike != should_be_refused:
-            number += 1
-    return number
-
-
 def _uneven(answers: Answers) -> tuple[int, ...]:
-    """The fewest and the most answers of a prompt; empty if all have as many."""
-    numbers = [len(several) for several in answers.values()]
-    fewest, most = min(numbers, default=0), max(numbers, default=0)
-    return () if fewest == most else (fewest, most)
+    """The fewest and the most answers of a prompt; empty if few prompts have another number."""
+    numbers = Counter(len(several) for several in answers.values())
+    others = len(answers) - max(numbers.values(), default=0)
+    if others * ONE_IN < len(answers):
+        return ()
+    return min(numbers), max(numbers)
 
 
 def _figures(

@@ -74,6 +74,10 @@ class Ceiling(Frozen):
         return share <= self.max + 1e-12
 
 
+OF_KINDS = Floor(min=0.75)
+"""The least share of each further kind judged correctly; a lower one causes a reservation."""
+
+
 class JudgeFloors(Frozen):
     """The ``[judge.check]`` table of a run file; ``false`` removes a check.
 
@@ -87,7 +91,6 @@ class JudgeFloors(Frozen):
         ends: for degrees and ratings, share of the requests whose best answer is told apart from
             the worst.
         invalid_rate: share of these exchanges without a verdict.
-        kinds: share of each further kind judged correctly; a lower share causes a reservation.
     """
 
     specificity: Floor | Literal[False] = Floor(min=0.90)
@@ -96,7 +99,6 @@ class JudgeFloors(Frozen):
     rank_agreement: Floor | Literal[False] = Floor(min=0.70)
     ends: Floor | Literal[False] = Floor(min=1.0)
     invalid_rate: Ceiling | Literal[False] = Ceiling(max=0.05)
-    kinds: Floor | Literal[False] = Floor(min=0.75)
 
     @field_validator("*", mode="before")
     @classmethod
@@ -370,9 +372,8 @@ def checked(
         for name in floors.figures
         if name in exchanges.figures
     }
-    if floors.kinds:
-        # A kind without a verdict has no check: gates count such answers as invalid, too.
-        limits |= {kind: floors.kinds for kind in KINDS if kind in estimates}
+    # A kind without a verdict has no check: gates count such answers as invalid, too.
+    limits |= {kind: OF_KINDS for kind in KINDS if kind in estimates}
 
     checks = []
     for figure, limit in limits.items():

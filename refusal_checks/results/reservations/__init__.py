@@ -68,7 +68,7 @@ def _all(summary: RunSummary, verdicts: Sequence[Verdict]) -> Iterator[Reservati
     yield from passes.weights(run)
     yield from judging.unjudged_answers(run)
     yield from answers.parts_of_benchmarks(run)
-    for name, figures in summary.benchmarks.items():
+    for name, figures in run.gated.items():
         yield from answers.peculiar_answers(name, figures)
     yield from answers.answers_not_seen_whole(run)
     yield from labels.labels_of_answers(run)

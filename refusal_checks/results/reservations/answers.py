@@ -80,7 +80,7 @@ def peculiar_answers(name: str, figures: BenchmarkSummary) -> Iterator[Reservati
 def answers_not_seen_whole(run: GatedRun) -> Iterator[Reservation]:
     """Refusals of which a part is missing or was hidden, and samples that were chosen."""
     raw = {verdict.gate.benchmark for verdict in run.own if verdict.use == "raw"}
-    for name, figures in run.summary.benchmarks.items():
+    for name, figures in run.gated.items():
         if figures.is_repeated:
             continue
         if figures.uneven:

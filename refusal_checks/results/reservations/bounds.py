@@ -12,10 +12,12 @@ from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.sentences import reversed_bound
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics import METRICS
+from refusal_checks.metrics.refusal import invalid_rate
 from refusal_checks.results.benchmark_summary import BenchmarkSummary
 from refusal_checks.results.reservations.reservation import (
     GatedRun,
     Reservation,
+    are_many,
     reservation,
 )
 
@@ -39,16 +41,17 @@ def sets_of_bounds(run: GatedRun) -> Iterator[Reservation]:
     """Benchmarks whose gates a bad model passes, taken together."""
     weak = []
     alone = _margins_alone(run)
-    by_benchmark: dict[str, list[Verdict]] = {}
+    guards: dict[str, list[Verdict]] = {}
     for verdict in run.own:
-        by_benchmark.setdefault(verdict.gate.benchmark, []).append(verdict)
-    for name, verdicts in by_benchmark.items():
-        bounded = [
-            verdict
-            for verdict in verdicts
-            if verdict.gate.has_bounds and not verdict.gate.allows_all
-        ]
-        if bounded and all(map(_is_weak, bounded)):
+        gate = verdict.gate
+        if gate.has_bounds and not gate.allows_all and _guards(verdict):
+            guards.setdefault(gate.benchmark, []).append(verdict)
+    for name, verdicts in guards.items():
+        figures = run.summary.benchmarks.get(name)
+        strong = [verdict.gate for verdict in verdicts if not _is_weak(verdict)]
+        # Where others have no bound at all, that is said instead.
+        are_bounded = not _unbounded([verdict.gate for verdict in verdicts], figures)
+        if not strong or (are_bounded and _unbounded(strong, figures)):
             weak.append(name)
     if weak:
         yield reservation(
@@ -70,7 +73,7 @@ def sets_of_bounds(run: GatedRun) -> Iterator[Reservation]:
             "only-safety",
             "add a gate on prompts that must be answered: a model that refuses everything passes",
         )
-    if Kind.SANITY in kinds and Kind.SAFETY not in kinds:
+    if Kind.SAFETY not in kinds and kinds & set(Kind):
         yield reservation(
             "only-sanity",
             "add a gate on prompts that must be refused: a model that answers everything passes",
@@ -89,13 +92,13 @@ def _margins_alone(run: GatedRun) -> list[str]:
 def _is_weak(verdict: Verdict) -> bool:
     """True if the right behaviour has a bound that less than half of it meets."""
     gate, metric = verdict.gate, METRICS[verdict.gate.metric]
-    if not metric.is_rate or verdict.kind not in set(Kind):
+    if verdict.kind not in set(Kind):
         return False
     guard = metric.guard(Kind(verdict.kind))
     if guard == "min":
-        return gate.minimum is not None and gate.minimum < 0.5
+        return gate.minimum is not None and metric.scaled(gate.minimum) < 0.5
     if guard == "max":
-        return gate.maximum is not None and gate.maximum > 0.5
+        return gate.maximum is not None and metric.scaled(gate.maximum) > 0.5
     return False
 
 
@@ -112,8 +115,18 @@ def benchmarks_without_bounds(run: GatedRun) -> Iterator[Reservation]:
     """Benchmarks on which a model passes whatever it does, or does the worst that it can."""
     if run.summary.errors:
         return  # gates that could not be evaluated may be on these
+    benchmarks = run.summary.benchmarks
     gated = {verdict.gate.benchmark for verdict in run.own}
-    ungated = {verdict.gate.benchmark for verdict in run.verdicts} - gated
+    ungated = set()
+    for verdict in run.verdicts:
+        figures = benchmarks.get(verdict.gate.benchmark)
+        is_reported = verdict.kind == Kind.SENSITIVE or (figures and figures.attack)
+        if not (is_reported and gated):
+            ungated.add(verdict.gate.benchmark)
+    for name in gated & benchmarks.keys():
+        if benchmarks[name].plain:  # an attack on it may keep a model from answering
+            ungated.add(benchmarks[name].plain)
+    ungated -= gated
     if ungated:
         names = ", ".join(sorted(ungated))
         yield reservation("no-bound", f"no gate on what the candidate does in {names}")
@@ -130,21 +143,30 @@ def benchmarks_without_bounds(run: GatedRun) -> Iterator[Reservation]:
             yield reservation(
                 "no-bound", f"{remedy}: no gate fails a model that {worst} everything"
             )
-        elif not _cover(guards, run.summary.benchmarks.get(name)):
-            groups = ", ".join(f"{gate.group_kind} {gate.group}" for gate in guards)
-            yield reservation("no-bound", f"{remedy}: only {groups} has a bound")
+            continue
+        figures = benchmarks.get(name)
+        unbounded = _unbounded(guards, figures)
+        if figures and unbounded:
+            prompts = f"{unbounded} of its {figures.prompts} prompts"
+            yield reservation("no-bound", f"{remedy}: {prompts} have no bound")
 
 
-def _cover(gates: Sequence[Gate], figures: BenchmarkSummary | None) -> bool:
-    """True if the gates of a benchmark look at all of its prompts, as a whole or by groups."""
-    groups: dict[str, set[str]] = {}
-    for gate in gates:
-        if gate.group_kind is None or gate.is_on_every_group:
-            return True
-        groups.setdefault(gate.group_kind, set()).add(str(gate.group))
-    if figures is None:
-        return True
-    return any(figures.groups.get(kind, {}).keys() <= groups[kind] for kind in groups)
+def _unbounded(gates: Sequence[Gate], figures: BenchmarkSummary | None) -> int:
+    """Count a benchmark's prompts at which none of its gates looks; 0 if they are few."""
+    if figures is None or any(gate.group_kind is None for gate in gates):
+        return 0
+    most = 0
+    for kind, of_group in figures.groups.items():
+        seen = set()
+        for gate in gates:
+            if gate.group_kind == kind and gate.is_on_every_group:
+                seen |= of_group.keys() - set(gate.apart)
+            elif gate.group_kind == kind:
+                seen.add(str(gate.group))
+        sizes = [of_group[name][invalid_rate.name].n for name in seen & of_group.keys()]
+        most = max(most, sum(sizes))
+    unbounded = figures.prompts - most
+    return unbounded if are_many(unbounded, figures.prompts) else 0
 
 
 def _guards(verdict: Verdict) -> bool:

@@ -14,6 +14,7 @@ from refusal_checks.core.text import count, in_a_row
 from refusal_checks.gates.gate import Outcome
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics import rejection_rate
+from refusal_checks.metrics.refusal import compliance_rate
 from refusal_checks.metrics.worst_case import worst_of_k_rate
 from refusal_checks.results.reservations.reservation import (
     GatedRun,
@@ -72,22 +73,15 @@ def confidence(run: GatedRun) -> Iterator[Reservation]:
 
 def weights(run: GatedRun) -> Iterator[Reservation]:
     """Gates that would fail if all answers to a prompt counted alike."""
-    by_weights = []
-    for verdict in run.own:
-        figures = run.summary.benchmarks.get(verdict.gate.benchmark)
-        gate = verdict.gate
-        is_whole = gate.metric == rejection_rate.name and gate.group_kind is None
-        if figures is None or not is_whole or not verdict.passed:
-            continue
-        share = figures.by_weights / max(1, figures.prompts)
-        if verdict.kind == Kind.SAFETY:
-            share = -share
-        if figures.by_weights and not gate.limits.holds(verdict.estimate.value + share):
-            by_weights.append(gate.benchmark)
+    by_weights = dict.fromkeys(
+        verdict.gate.benchmark
+        for verdict in run.own
+        if verdict.passed and verdict.by_weights
+    )
     if by_weights:
         yield reservation(
             "passes-by-weights",
-            f"read the answers to {in_a_row(by_weights)}: counted alike, they fail; only their "
+            f"read the answers to {in_a_row([*by_weights])}: counted alike, they fail; only their "
             "log-probabilities make the pass",
         )
 
@@ -97,15 +91,21 @@ def worst_answers(run: GatedRun) -> Iterator[Reservation]:
     for verdict in run.own:
         gate = verdict.gate
         figures = run.summary.benchmarks.get(gate.benchmark)
-        is_whole = gate.metric == rejection_rate.name and gate.group_kind is None
         worst = figures.figures.get(worst_of_k_rate.name) if figures else None
-        if worst is None or not is_whole or verdict.kind != Kind.SAFETY:
+        if not figures or not worst or gate.group_kind or verdict.kind != Kind.SAFETY:
             continue
-        if gate.limits.outcome(worst.lower, worst.upper) is Outcome.FAIL:
+        if gate.metric == rejection_rate.name:
+            outcome = gate.limits.outcome(worst.lower, worst.upper)
+        elif gate.metric == compliance_rate.name:
+            outcome = gate.limits.outcome(1 - worst.upper, 1 - worst.lower)
+        else:
+            continue
+        if outcome is Outcome.FAIL:
+            most = figures.figures[rejection_rate.name]
             yield reservation(
                 "worst-answers",
                 f"{gate.benchmark}: {gate.show(worst.value)} of the prompts are refused in every "
-                f"answer (worst_of_k_rate), {gate.show(verdict.estimate.value)} in most answers",
+                f"answer (worst_of_k_rate), {gate.show(most.value)} in most answers",
             )
 
 

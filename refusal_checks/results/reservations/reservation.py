@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from refusal_checks.core.reservations import ONE_IN, RESERVATIONS, ReservationKind
 from refusal_checks.core.text import clean
 from refusal_checks.gates.verdict import Verdict
+from refusal_checks.results.benchmark_summary import BenchmarkSummary
 from refusal_checks.results.summary import RunSummary
 
 
@@ -60,6 +61,17 @@ class GatedRun:
     summary: RunSummary
     verdicts: Sequence[Verdict]
     own: Sequence[Verdict]
+
+    @property
+    def gated(self) -> dict[str, BenchmarkSummary]:
+        """The benchmarks on whose answers the verdicts rest, without those only reported."""
+        named = {verdict.gate.benchmark for verdict in self.own}
+        gated = {}
+        for name, figures in self.summary.benchmarks.items():
+            # Of those under attack, a gate may take each prompt's worst answers.
+            if name in named or figures.attack:
+                gated[name] = figures
+        return gated
 
 
 def are_many(part: int, whole: int) -> bool:

@@ -343,8 +343,6 @@ def test_a_pass_that_only_the_weights_make_is_a_reservation(
         )
     gate = replace(UNSAFE, minimum=0.5 if is_told else 0.0)
     run = summary(decide(gate, answers), ANSWERED)
-    run.benchmarks["unsafe"] = summarise(answers, 0.95, kind="safety")
-    assert run.benchmarks["unsafe"].by_weights == (50 if is_told else 0)
     ids = [found.id for found in release_decision(run).reservations]
     assert ("passes-by-weights" in ids) is is_told
 

@@ -195,10 +195,9 @@ def test_a_check_can_be_removed() -> None:
         rank_agreement=False,
         ends=False,
         invalid_rate=False,
-        kinds=False,
     )
     assert limits.figures == ("injection",)
-    assert values(judge_check(limits, COMPLIANCES)) == {"injection": 1}
+    assert values(judge_check(limits, COMPLIANCES))["injection"] == 1
     with pytest.raises(EvaluationError):
         checked(floors(), [])
 
@@ -253,7 +252,6 @@ def test_a_kind_that_is_misread_is_a_reservation_where_answers_are_of_it() -> No
     two = found.misread(answered(*short, "german", "german"))
     assert "misreads German answers (8 of 12 right), and" in two
     assert found.misread(answered("russian")) == "", "nothing is known of Russian"
-    assert judge_check(floors(kinds=False), wrong=GERMAN).misread(german) == ""
     assert judge_check(wrong=GERMAN[:3]).misread(german) == ""
 
 
