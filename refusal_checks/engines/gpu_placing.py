@@ -121,14 +121,15 @@ class Gpus:
     ) -> None:
         """Raise UserError if it is certain that the models do not fit at the same time.
 
-        Nothing is certain for engines whose arguments change the size of weights.
+        Of engines whose arguments change the size of weights, only the named shares are certain.
         """
-        is_certain = not any(need.parallel.is_unusual for need in needs)
-        if not (is_certain and self._devices.memory):
+        if not self._devices.memory:
             return
         planned, total = 0.0, 0.0
         for need in needs:
-            least = weights_on_each(need, cut) + LEAST_WORKING
+            least = 0.0
+            if not need.parallel.is_unusual:
+                least = weights_on_each(need, cut) + LEAST_WORKING
             named = (need.parallel.memory or 0.0) * self._memory
             total += max(named, least)
             # A cache of a given size may exceed the share.
@@ -176,6 +177,11 @@ class Gpus:
                 raise UserError(
                     f"{need.name}: {ranks} GPUs needed and {len(ids)} there ({', '.join(ids)}): "
                     f"spread it over fewer with its arguments, or give it more{self._busy}"
+                )
+            if self._devices.are_slices and ranks > 1:
+                raise UserError(
+                    f"{need.name}: leave out the arguments that spread it over {ranks} devices: "
+                    "an engine sees one slice of a GPU"
                 )
 
     def _left(self, needs: Sequence[EngineNeed]) -> float:
