@@ -190,7 +190,8 @@ class ServedCandidate:
         if not self._weighs or not is_later or has_tokens:
             return choices
         # This server tells no tokens: from now on it is asked for log-probabilities at once.
-        self._client.capabilities = replace(capabilities, scoring=Support.IGNORED)
+        own = self._client.capabilities
+        self._client.capabilities = replace(own, scoring=Support.IGNORED)
         params = replace(params, logprobs=True, return_token_ids=False)
         return await self._client.chat(messages, params)
 
