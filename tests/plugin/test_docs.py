@@ -15,6 +15,7 @@ import pytest
 import refusal_checks
 from refusal_checks import RunSpec
 from refusal_checks.cli import EXIT_USER
+from refusal_checks.core.verdicts import Reason
 from refusal_checks.plugin.gate_session import EXIT_ENGINE
 from refusal_checks.plugin.names import INI
 from refusal_checks.plugin.options import all_options
@@ -182,6 +183,11 @@ def test_every_exit_code_is_documented() -> None:
     page = Page(ROOT / "docs" / "reference" / "exit-codes.md").text
     codes = {*range(pytest.ExitCode.NO_TESTS_COLLECTED + 1), EXIT_USER, EXIT_ENGINE}
     assert {code for code in codes if f"| {code} |" not in page} == set()
+
+
+def test_every_reason_of_an_invalid_answer_is_documented() -> None:
+    page = Page(ROOT / "docs" / "how-to" / "reading-a-failure.md").text
+    assert {reason for reason in Reason if f"`{reason}`" not in page} == set()
 
 
 def blocks(*languages: str) -> dict[str, str]:

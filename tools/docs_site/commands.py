@@ -69,7 +69,7 @@ def _section(path: str, command: Any, shared: list[tuple[str, str]]) -> str:
     # `--runs DIR` in the code of the row becomes `--runs`.
     others = [code(row[0].strip("`").split()[0]) for row in options if row in shared]
     if others:
-        parts.append(f"{'Also' if own else 'Options:'} {', '.join(others)}.")
+        parts.append(f"It {'also ' if own else ''}takes {', '.join(others)}.")
     return "\n\n".join(parts)
 
 
