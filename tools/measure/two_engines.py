@@ -146,8 +146,9 @@ class Models:
             engines.close()
             for number, role in enumerate(("candidate", "judge")):
                 log = self.out / part / f"engine-{number}.log"
-                for line in told(log):
-                    rows.add(role, line)
+                if log.exists():
+                    for line in told(log):
+                        rows.add(role, line)
         return rows
 
     def process(self, part: str, model: Served, place: Assignment) -> EngineProcess:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from refusal_checks.cli.doctor.checks import Diagnosis, fail, ok, warn
 from refusal_checks.core.errors import UserError
+from refusal_checks.engines import kinds
 from refusal_checks.engines.devices import Devices
 from refusal_checks.engines.gpu_placing import Gpus
 from refusal_checks.engines.placement import EngineNeed, Placement, PlacementRequest
@@ -60,6 +61,9 @@ def planned(spec: RunSpec, devices: Devices) -> Iterator[Diagnosis]:
     """Where each candidate and its judges would go, and what fits beside the judges."""
     judges: Sequence[JudgeModel] = ()
     candidates: Sequence[CandidateModel] = ()
+    if spec.engine.name == kinds.AUTO:
+        # What is installed here says nothing about a machine with these GPUs.
+        spec = spec.with_value("engine.name", kinds.PREFERRED)
     try:
         request = model_config.placement(spec)
         if spec.judge.model:

@@ -208,6 +208,11 @@ class Vllm(Engine):
                     f"vLLM's arguments: leave out {flag}: each engine gets its model, its address "
                     "and its key from the gate"
                 )
+            if flag == "--hf-token":
+                raise ModelError(
+                    "vLLM's arguments: leave out --hf-token and set $HF_TOKEN: arguments are "
+                    "written into logs and summaries"
+                )
         if os.environ.get("VLLM_USE_RUST_FRONTEND", "0") not in ("", "0"):
             raise ModelError(
                 "unset $VLLM_USE_RUST_FRONTEND: vLLM's server in Rust lacks what a gate asks for"

@@ -10,6 +10,7 @@ from refusal_checks.cli._common import overrides
 from refusal_checks.cli.doctor.checks import Level
 from refusal_checks.cli.doctor.hardware import parsed, planned
 from refusal_checks.core.errors import UserError
+from refusal_checks.engines.kinds.transformers import Transformers
 from refusal_checks.engines.kinds.vllm import Vllm
 from refusal_checks.models import weights
 from refusal_checks.spec import RunSpec
@@ -99,6 +100,16 @@ def test_weights_of_32_bits_take_half_of_their_size(
     candidate = model(tmp_path / "seven", 26.0, dtype)
     first, _ = said("1x24", *args, candidate=candidate, judge="keyword")
     assert first.startswith(expected)
+
+
+def test_hardware_that_is_not_here_has_vllm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Vllm, "is_installed", lambda self: False)
+    monkeypatch.setattr(Transformers, "is_installed", lambda self: True)
+    candidate = model(tmp_path / "seven", 26.0, "float32")
+    first, _ = said("1x24", candidate=candidate, judge="keyword")
+    assert first.startswith("OK 1 x 24 GiB, one"), "vLLM halves it"
 
 
 def test_judges_that_are_named_count_and_those_without_an_engine_do_not(
