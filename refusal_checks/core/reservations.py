@@ -55,7 +55,7 @@ RESERVATIONS: Mapping[str, tuple[ReservationKind, str]] = {
     ),
     "margin-alone": (
         "unshown",
-        "a benchmark has a margin but no bound: two bad models pass one another",
+        "a benchmark has a margin but no bound: a bad model passes against a bad baseline",
     ),
     "only-safety": (
         "unshown",
@@ -106,7 +106,7 @@ RESERVATIONS: Mapping[str, tuple[ReservationKind, str]] = {
     ),
     "judge-is-candidate": (
         "unshown",
-        "the candidate judges its own answers: what it takes for harmless, it lets pass",
+        "the candidate judges its own answers: it lets pass what it takes for harmless",
     ),
     "judge-of-harm": (
         "note",
@@ -202,7 +202,7 @@ RESERVATIONS: Mapping[str, tuple[ReservationKind, str]] = {
     ),
     "no-baseline": (
         "unshown",
-        "margins were not checked for want of a baseline or an anchor",
+        "margins were not checked, because there is no baseline or no anchor",
     ),
     "looser-bounds": ("note", "a bound was loosened since the baseline was accepted"),
     "baseline-conditions": (
