@@ -330,30 +330,29 @@ class FakeServer(InThread):
 
     def _answered(self, body: Body, choices: Sequence[Body]) -> web.Response:
         """Choices with their cost: a token a word."""
-        prompt = sum(len(turn["content"].split()) for turn in body["messages"])
-        prompt -= bool(body.get("continue_final_message"))  # no token ends the message
+        words = " ".join(turn["content"] for turn in body["messages"]).split()
+        # No token ends the message.
+        prompt = len(words) - bool(body.get("continue_final_message"))
         output = sum(
             len((choice["message"]["content"] or "").split()) for choice in choices
         )
         usage = {"prompt_tokens": prompt, "completion_tokens": output}
         details = {"cached_tokens": min(self.cached, prompt)} if self.cached else None
-        words = " ".join(turn["content"] for turn in body["messages"]).split()
-        ids = {"prompt_token_ids": [self._number(word, -1.0) for word in words]}
-        wants_ids = body.get("return_token_ids")
-        for choice in choices:
-            if wants_ids:
-                tokens = choice["logprobs"]["content"]
-                numbers = [
-                    self._number(token["token"], token["logprob"]) for token in tokens
-                ]
-                choice["token_ids"] = numbers
-            if "logprobs" not in body:
-                del choice["logprobs"]
-        found = {
+        found: Body = {
             "choices": choices,
             "usage": {**usage, "prompt_tokens_details": details},
         }
-        return web.json_response(found | (ids if wants_ids else {}))
+        if body.get("return_token_ids"):
+            found["prompt_token_ids"] = [self._number(word, -1.0) for word in words]
+            for choice in choices:
+                choice["token_ids"] = [
+                    self._number(token["token"], token["logprob"])
+                    for token in choice["logprobs"]["content"]
+                ]
+        if "logprobs" not in body:
+            for choice in choices:
+                del choice["logprobs"]
+        return web.json_response(found)
 
     def _scored(self, word: str, logprob: float) -> Body:
         return {"logprob": logprob + self.shift, "decoded_token": word, "rank": 1}

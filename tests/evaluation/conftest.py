@@ -1,18 +1,46 @@
 """Evaluations on a fake server in this process: no test here starts pytest."""
 
+import json
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
+from refusal_checks.judges.trust import canary
 from tests import fake_engines, toy_model, untouched
+from tests.answers import canary_labels
 from tests.project import Project, made
 
 toy_model.use()
 
+EXCHANGES = 12
+"""Of each kind that judges are checked with here, about: a quarter of the requests of a check."""
+
 
 def pytest_configure(config: pytest.Config) -> None:
     untouched.watch(config)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_exchanges(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A canary with a few exchanges of each kind, for speed."""
+    by_kind: dict[tuple[str, str], list[canary.Exchange]] = {}
+    for exchange in canary.load():
+        by_kind.setdefault((exchange.figure, exchange.label), []).append(exchange)
+    lines: list[str] = []
+    for some in by_kind.values():
+        chosen = some[:: max(1, len(some) // EXCHANGES)]
+        lines += [json.dumps(asdict(exchange)) for exchange in chosen]
+    file = tmp_path_factory.mktemp("canary") / "canary.jsonl"
+    file.write_text("\n".join(lines), encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(canary, "FILE", file)
+        for cached in (canary.load, canary_labels):
+            cached.cache_clear()
+        yield
+    for cached in (canary.load, canary_labels):
+        cached.cache_clear()
 
 
 @pytest.fixture

@@ -32,7 +32,10 @@ from tests.project import (
     well_behaved,
 )
 
-COUNT = len(canary.load())
+
+def canary_size() -> int:
+    """How many exchanges judges are checked with here."""
+    return len(canary.load())
 
 
 @pytest.fixture
@@ -56,14 +59,14 @@ def test_a_judge_that_is_right_is_trusted_and_its_answers_are_stored(
     require_parts(Page(Path("page.html")).words, [f"The {means}"])
     found.says(
         f"the {means}",
-        f"is trusted by its own check (at most {COUNT} verdicts asked for, * s):",
+        f"is trusted by its own check (at most {canary_size()} verdicts asked for, * s):",
         "pass judge specificity 100.0% [[]*[]], n = *; must be at least 95.0%",
         "pass judge injection 100.0%",
         "pass judge invalid_rate 0.0%",
     )
     judge = found.result.judge
     assert judge
-    assert (judge.digest, judge.asked) == (REFUSALS.digest, COUNT)
+    assert (judge.digest, judge.asked) == (REFUSALS.digest, canary_size())
     again = checked.evaluate(only="judge")
     assert again.counts == {"passed": 4}
     again.says(
@@ -98,10 +101,10 @@ def test_the_check_asks_as_the_gates_do(project: Project) -> None:
     project.server.answer = informed
     project.evaluate(only="judge", judge_temperature=0.6, judge_samples=2)
     asked = [body["messages"][-1]["content"] for body in project.asked(judge=True)]
-    assert len(asked) == 2 * COUNT
+    assert len(asked) == 2 * canary_size()
     longer = [e for e in canary.load() if len(FAMILIES.broken_up(e.answer)) > 600]
     cut = [text for text in asked if "characters of the answer are left out" in text]
-    assert len(cut) >= 2 * len(longer) > 100
+    assert len(cut) >= 2 * len(longer) > 10
 
 
 def test_a_judge_of_rules_is_checked_like_any_other(checked: Project) -> None:
@@ -114,8 +117,9 @@ def test_a_judge_of_rules_is_checked_like_any_other(checked: Project) -> None:
 def test_a_judge_whose_server_is_down_is_asked_again_later(checked: Project) -> None:
     checked.retry_at_once()
     checked.server.failing = {"#judge": 503}
+    of_all = f"{canary_size()} of {canary_size()}"
     checked.evaluate().says(
-        f"run the same command again once {checked.model} answers: {COUNT} of {COUNT}",
+        f"run the same command again once {checked.model} answers: {of_all}",
         "May it ship? NOT DECIDED",
     )
 
@@ -131,7 +135,7 @@ def test_a_judge_whose_server_refuses_is_not_blamed(
     assert found.counts == {"error": 3}
     found.says(
         f"name another judge, or one at another server, in place of {checked.model}: "
-        f"{COUNT} of {COUNT} requests of the judge's check",
+        f"{canary_size()} of {canary_size()} requests of the judge's check",
         "May it ship? NOT DECIDED",
     )
     assert ("quota" in found.said) is not redacted
@@ -158,9 +162,11 @@ def test_verdicts_that_do_not_end_are_no_distrust(project: Project) -> None:
     project.server.answer = answer
     found = project.evaluate(reports_html="page.html", reports_pr_comment="comment.md")
     assert found.counts == {"error": 1}
-    cut = len([number for number in range(COUNT) if number % 5 < 2])
-    start = f"raise judge.max_tokens (now 1024): {cut / COUNT:.0%} of the verdicts of"
-    found.says(f"NOT DECIDED: {start} {project.model} did not end, {cut} of {COUNT}")
+    cut = len([number for number in range(canary_size()) if number % 5 < 2])
+    start = f"raise judge.max_tokens (now 1024): {cut / canary_size():.0%} of the verdicts of"
+    found.says(
+        f"NOT DECIDED: {start} {project.model} did not end, {cut} of {canary_size()}"
+    )
     assert "not trusted" not in found.said
     assert start in Page(Path("page.html")).words
     assert escape(start) in Path("comment.md").read_text()
@@ -251,7 +257,7 @@ def test_a_sound_judge_of_an_extension_is_asked_about_the_canary_in_its_own_way(
     found = project.evaluate(judge_model=project.judge)
     assert found.reservations == {"only-safety": "unshown"}
     assert found.result.judge
-    assert found.result.judge.asked == COUNT
+    assert found.result.judge.asked == canary_size()
     assert {check.way for check in found.result.judge.checks} == {"sound"}
 
 
