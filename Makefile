@@ -21,6 +21,8 @@ ifeq ($(strip $(VENV)),)
 $(error VENV is empty: name the folder of the environment, or leave VENV out)
 endif
 bin := $(VENV)/bin
+# Images with Python often set it, and then each process compiles the package and its tests again.
+unexport PYTHONDONTWRITEBYTECODE
 # pip shows what it fetches, except in a pipeline's log.
 pip := $(bin)/python -m pip --disable-pip-version-check install $(if $(CI),--quiet)
 # A list with versions and hashes, which .ci/lock writes.
@@ -57,7 +59,7 @@ rest: docs
 lint: engine
 	$(bin)/ruff check .
 	$(bin)/ruff format --check .
-	$(bin)/mypy
+	$(bin)/mypy --num-workers 2
 	$(bin)/lint-imports
 
 docs: engine
