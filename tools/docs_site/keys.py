@@ -104,10 +104,15 @@ def _takes(field: FieldInfo) -> str:
         # A key of several values also takes a single one.
         item = get_args(field.annotation)[0]
         words = [f"{word} or {words[0]}" for word in _words(item)]
+    bounds = []
     for rule in field.metadata:
         for kind, (word, name) in _SIGNS.items():
             if isinstance(rule, kind):
-                words.append(f"{word} {getattr(rule, name)}")
+                bounds.append((word, getattr(rule, name)))
+    if [word for word, _ in bounds] == ["at least", "at most"]:
+        words.append(f"{bounds[0][1]} to {bounds[1][1]}")
+    else:
+        words += [f"{word} {bound}" for word, bound in bounds]
     text = ", ".join(words)
     default = _default(field)
     return f"{text} ({default})" if default else text
