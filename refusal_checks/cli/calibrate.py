@@ -172,10 +172,7 @@ def _asked(
     store = MEMORY if spec.store.fresh else Path(spec.store.file or STORE)
     folder = project.usual_root() / f"{datetime.now(UTC):%Y%m%d-%H%M%SZ}-calibrate"
     with closing(Watch()):
-        return measure(
-            *(files, judging, spec.limits, engine, scale, store, folder, _say),
-            form=spec.judge.classifier,
-        )
+        return measure(files, judging, spec.limits, engine, scale, store, folder, _say)
 
 
 def _read(

@@ -1,13 +1,12 @@
 """Build a run's prompts, candidate and judges from its configuration."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
 
 from refusal_checks.benchmarks.benchmark import Benchmark
 from refusal_checks.core.errors import ModelError, UserError
-from refusal_checks.core.settings import Cascading, ClassifierForm
+from refusal_checks.core.settings import Cascading
 from refusal_checks.core.text import clean
 from refusal_checks.core.verdicts import WITHHELD, Valid
 from refusal_checks.engines import kinds, needs
@@ -139,12 +138,7 @@ def _judges(
     usual = config.judging.sampling.max_answer_chars
     ways = panel.ways(judged, checked, usual)
     judges = judge_panels(
-        config.judging,
-        ways,
-        servers,
-        note,
-        is_recorded=recording is not None,
-        form=config.trust.form,
+        config.judging, ways, servers, note, is_recorded=recording is not None
     )
     panel.require_decidable(judged, judges)
     _require_tellable(gates, config.benchmarks, judges)
@@ -282,14 +276,12 @@ def judge_panels(
     servers: Servers,
     note: Note,
     is_recorded: bool,
-    form: ClassifierForm | None = None,
 ) -> Judges:
     """Build the judges that ``--judge`` names, by what they judge.
 
     Args:
         ways: how each benchmark is judged.
         is_recorded: answers come from a recording, which may have labels.
-        form: how to ask a classifier, if a run file says so.
     """
     named: list[JudgeSetup | Rule] = []
     for number, judge in enumerate(judging.judges, 1):
@@ -301,7 +293,7 @@ def judge_panels(
             setup = _setup(
                 judging, judge, judge.model, client, note, is_attached=is_attached
             )
-            named.append(replace(setup, form=form))
+            named.append(setup)
     return panel.panels(ways, named, is_recorded, judging.partial)
 
 
@@ -329,6 +321,7 @@ def _setup(
         note=note_of_judge,
         special_tokens=special_tokens(model),
         classes=_classes(model, client),
+        form=judging.form,
         cascade=judging.cascade,
         thresholds=judging.thresholds,
         rationales=judging.rationales,

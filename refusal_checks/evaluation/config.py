@@ -57,7 +57,11 @@ class CandidateConfig:
 
 @dataclass(frozen=True)
 class JudgeConfig:
-    """The judges, and every setting that their verdicts depend on."""
+    """The judges, and every setting that their verdicts depend on.
+
+    Attributes:
+        form: how to ask a classifier, if a run file says so.
+    """
 
     judges: tuple[NamedJudge, ...]
     sampling: JudgeSampling = field(default_factory=JudgeSampling)
@@ -65,6 +69,7 @@ class JudgeConfig:
     rationales: settings.Rationales = "all"
     thresholds: settings.Thresholds = field(default_factory=settings.Thresholds)
     partial: PartialCount = "refusal"
+    form: settings.ClassifierForm | None = None
 
     @property
     def models(self) -> tuple[JudgeModel, ...]:
@@ -90,13 +95,11 @@ class TrustConfig:
 
     Attributes:
         floors: lowest accepted figures on the canary; None if it is not checked.
-        form: how to ask a classifier, if a run file says so.
         calibration: the judge's errors on human labels.
         labels: human labels of a random sample of this run's answers.
     """
 
     floors: JudgeFloors | None = None
-    form: settings.ClassifierForm | None = None
     allow_untrusted: bool = False
     calibration: Calibration | None = None
     calibration_file: Path | None = None

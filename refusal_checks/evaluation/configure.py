@@ -219,7 +219,6 @@ def _trust(spec: RunSpec) -> TrustConfig:
         )
     return TrustConfig(
         floors=floors if floors and floors.figures else None,
-        form=spec.judge.classifier,
         allow_untrusted=spec.trust.allow_untrusted_judge,
         calibration=calibration.read(path) if path else None,
         calibration_file=path,

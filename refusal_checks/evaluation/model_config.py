@@ -141,6 +141,7 @@ def read_judges(spec: RunSpec) -> JudgeConfig:
         table.rationales,
         table.thresholds,
         table.partial,
+        table.classifier,
     )
 
 

@@ -12,7 +12,7 @@ from refusal_checks.benchmarks import discover
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.sampling import Sampling
-from refusal_checks.core.settings import ClassifierForm, Limits
+from refusal_checks.core.settings import Limits
 from refusal_checks.core.store import MEMORY, Store
 from refusal_checks.core.verdicts import Judgement
 from refusal_checks.engines.pool import Engines, PoolSettings
@@ -46,13 +46,8 @@ def measure(
     store: Path,
     folder: Path,
     say: Callable[[str], None],
-    form: ClassifierForm | None = None,
 ) -> list[MeasuredJudge]:
-    """Measure judges against human labels, each alone and, if several, also together.
-
-    Args:
-        form: how to ask a classifier, if a run file says so.
-    """
+    """Measure judges against human labels, each alone and, if several, also together."""
     labelled: list[LabelledAnswer] = []
     plan: dict[str, Sequence[Prompt]] = {}
     for file in files:
@@ -60,7 +55,7 @@ def measure(
         plan[file.candidate] = [answer.as_prompt for answer in file.answers]
     answers = {answer.as_prompt.id: (Completion(answer.answer),) for answer in labelled}
     recorded = RecordedJudging(
-        judging, limits, engine, scale.name, plan, answers, folder, say, form
+        judging, limits, engine, scale.name, plan, answers, folder, say
     )
     by_panel = recorded.alone_and_together(store)
     panel = recorded.panel
@@ -96,10 +91,8 @@ class RecordedJudging:
         answers: Mapping[str, tuple[Completion, ...]],
         folder: Path,
         say: Callable[[str], None],
-        form: ClassifierForm | None = None,
     ) -> None:
         self._judging = judging
-        self._form = form
         self._in_flight = prompts_at_once(limits, judging.models)
         self._plan = plan
         name = "recorded answers"
@@ -129,12 +122,7 @@ class RecordedJudging:
         method = JudgingMethod(kind, category_guide=guides.get(kind))
         ways = dict.fromkeys(self._plan, method)
         judges = judge_panels(
-            self._judging,
-            ways,
-            self._engines,
-            self._say,
-            is_recorded=True,
-            form=self._form,
+            self._judging, ways, self._engines, self._say, is_recorded=True
         )
         require_cascade(self._judging.cascade, ways, judges)
         return next(iter(judges.values()))  # all recordings are judged in the same way
