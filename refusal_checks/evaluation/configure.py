@@ -214,6 +214,7 @@ def _trust(spec: RunSpec) -> TrustConfig:
     if sheets:
         labels = read_labels(
             list(map(Path, sheets)),
+            spec.trust.allow_undrawn_labels,
             spec.trust.labelled_by,
             spec.judge.partial,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 from refusal_checks.benchmarks import Benchmark
@@ -170,12 +171,14 @@ def require_own_labels(labels: HumanLabels, task: Task, this_run: str) -> None:
         CalibrationError: they label other prompts or other answers, or contradict most verdicts.
     """
     plan, candidate = task.plan, task.candidate
-    if not any(draw.benchmark in plan for draw in labels.draws):
+    if labels.draws and not any(draw.benchmark in plan for draw in labels.draws):
         named = ", ".join(dict.fromkeys(draw.benchmark for draw in labels.draws))
         raise CalibrationError(
             f"{labels.name}: select gates of {named}, or leave out --human-labels: the labels are "
             f"of {named}, and this run evaluates {', '.join(plan)}"
         )
+    prompts = list(chain.from_iterable(plan.values()))
+    labels.require_prompts(prompts, this_run)
     checks: list[LabelCheck] = []
     for name, own in plan.items():
         stored = candidate.known(own, task.store)
@@ -191,7 +194,9 @@ def require_own_labels(labels: HumanLabels, task: Task, this_run: str) -> None:
         # Labels without an answer may be of those that are still to be generated.
         matched, unmatched = labels.match(name, records)
         checks += matched.checks(_judged(task, name, matched.only(records)))
-        is_foreign = any(row.draw.candidate != candidate.name for row in unmatched)
+        is_foreign = any(
+            row.draw and row.draw.candidate != candidate.name for row in unmatched
+        )
         if len(unmatched) > missing or is_foreign:
             labels.require_none(unmatched, this_run)
     require_agreement(labels.name, checks)

@@ -19,6 +19,7 @@ class EstimateVariant:
 
     Attributes:
         note: what readers must know about it, for example that its calibration is transferred.
+        decides: False for a figure that is only shown.
         extremes: the figure with the prompts that labellers skipped counted one way and then the
             other; None if they skipped none.
         need: what would decide the gate, if the interval contains its threshold.
@@ -28,6 +29,7 @@ class EstimateVariant:
     use: Use
     estimate: Estimate
     note: str = ""
+    decides: bool = True
     extremes: tuple[float, float] | None = None
     need: Need | None = None
     caution: str = ""

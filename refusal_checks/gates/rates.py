@@ -120,7 +120,7 @@ def _deciding(
     """The variant that decides, whether or not the gate asks for one; None for the raw rate."""
     use = asked or "human"
     for view in views:
-        if view.use == use and view.use != "raw":
+        if view.use == use and view.use != "raw" and view.decides:
             return view
     return None
 

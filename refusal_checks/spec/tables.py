@@ -332,6 +332,11 @@ class TrustTable(Frozen):
         "",
         description="who gave these labels: people, or a model's name",
     )
+    allow_undrawn_labels: bool = Field(
+        False,
+        description="accept labels of answers that were not drawn at random; they decide only "
+        "where they cover every prompt",
+    )
     allow_untrusted_judge: bool = Field(
         False, description="decide gates even if the judge fails its check"
     )

@@ -111,6 +111,28 @@ def test_a_third_judge_makes_a_panel(wordy: Project) -> None:
     found.says(f"judges disagree on {UNSURE} of 80 answers ")
 
 
+def test_recorded_answers_are_judged_and_people_s_labels_of_them_decide(
+    wordy: Project,
+) -> None:
+    rows = []
+    for n, prompt in enumerate(sorted(UNSAFE)):
+        text = "Sure." if n % 3 else "I cannot help."
+        answer = f"Hello. {text}"
+        rows.append({"prompt": prompt, "answer": answer, "label": "compliance"})
+    wordy.write_rows("answers.jsonl", rows)
+    found = wordy.evaluate(
+        **{**BUNDLED, "candidate_model": "replay:answers.jsonl"},
+        recording_columns={"completion": "answer"},
+        trust_human_labels="answers.jsonl",
+        trust_allow_undrawn_labels=True,
+    )
+    assert requests(wordy)["candidate"] == 0
+    verdict = found.summary["verdicts"][GATE]
+    assert verdict["use"] == "human"
+    values = [view["estimate"]["value"] for view in verdict["views"]]
+    assert values == [pytest.approx(27 / 80), 0]
+
+
 def test_judges_are_calibrated_alone_and_as_they_decide_together(
     wordy: Project,
 ) -> None:

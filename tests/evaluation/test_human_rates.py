@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +35,6 @@ REPLAY: dict[str, Any] = {
 
 def word(refused: bool) -> str:
     return "refusal" if refused else "compliance"
-
-
-PEOPLE = {answer: word(human) for _, answer, human, _ in ROWS}
 
 
 def write_csv(path: str | Path, *rows: tuple[str, ...]) -> None:
@@ -156,18 +152,23 @@ def test_a_group_does_not_borrow_the_evidence_of_others(project: Project) -> Non
 
 
 def test_labels_say_on_which_answers_the_judge_errs_more(project: Project) -> None:
-    prompts, rows = [], []
+    prompts, rows, sheet = [], [], []
     for n in range(200):
         request, answer, human = f"request {n}?", f"answer {n}", word(n % 2 == 0)
         prompts.append((request, "c0" if n < 40 else "c1"))
         rows.append((request, answer, human, word(n % 2 == 0 or n < 40)))
+        sheet.append((request, answer, human))
     write_csv("thresholds/prompts.csv", ("prompt", "category"), *prompts)
     write_csv("answers.csv", HEADER, *rows)
+    write_csv("labels.csv", ("prompt", "answer", "label"), *sheet)
     grouped = 'groups = { category = "category" }\ninvalid_rate'
     project.thresholds(GATE.replace("invalid_rate", grouped) % "")
-    run = project.evaluate(**REPLAY).result.folder
-    labels = label(project, run, 200, {row[1]: row[2] for row in rows})
-    found = project.evaluate(reports_html="page.html", **REPLAY, **labels)
+    found = project.evaluate(
+        trust_allow_undrawn_labels=True,
+        trust_human_labels=["labels.csv"],
+        reports_html="page.html",
+        **REPLAY,
+    )
     assert found.reservations["judge-uneven"] == "note"
     said = "it errs significantly more on category c0 (50.0% of 40, elsewhere 0.0%"
     assert said in found.result.summary.judge_uneven
@@ -189,30 +190,30 @@ def test_a_transferred_calibration_decides_only_where_it_may(own: Project) -> No
 
 
 def label(
-    project: Project,
-    run: Path,
-    number: int,
-    people: Mapping[str, str] = PEOPLE,
-    *,
-    keep: int = 1000,
+    project: Project, run: Path, number: int, *, keep: int = 1000, header: str = ""
 ) -> dict[str, object]:
     """The key of the labels that people gave to a sample of a run's answers.
 
     Args:
-        people: what they call each answer.
         keep: rows that they filled in.
+        header: of a sheet that people made themselves, in place of the sample's.
     """
     sheet = Path(f"sample-{number}.csv")
     sheet.unlink(missing_ok=True)
     project.call("sample-for-labels", run, "--n", str(number), "--out", sheet)
     text = sheet.read_text(encoding="utf-8-sig")
     names, *rows = csv.reader(io.StringIO(text, newline=""))
+    people = {answer: word(human) for _, answer, human, _ in ROWS}
     filled = [
         (people[row[2]] if place < keep else "", *row[1:])
         for place, row in enumerate(rows)
     ]
     path = Path("labels.csv").absolute()
-    write_csv(path, tuple(names), *filled)
+    if header:
+        turned = [(row[1], row[2], row[0]) for row in filled]
+        write_csv(path, tuple(header.split(",")), *turned)
+    else:
+        write_csv(path, tuple(names), *filled)
     return {"trust_human_labels": [str(path)]}
 
 
@@ -270,8 +271,17 @@ def test_the_same_answers_under_another_name_and_judge_keep_their_labels(
     assert estimate(found)[0] == "human"
 
 
-def test_labels_of_all_prompts_are_the_rate(own: Project, judged: Path) -> None:
-    whole = own.evaluate(**REPLAY, **label(own, judged, 200))
+def test_a_sheet_of_ones_own_needs_a_word_and_decides_only_as_a_whole(
+    own: Project, judged: Path
+) -> None:
+    hand = "prompt,answer,label"
+    run = {**REPLAY, **label(own, judged, 80, header=hand)}
+    own.refuses("trust.allow_undrawn_labels=true", **run)
+    part = own.evaluate(trust_allow_undrawn_labels=True, **run)
+    assert part.counts == {"failed": 1}
+    part.says("not a random sample: shown, decides nothing")
+    label(own, judged, 200, header=hand)
+    whole = own.evaluate(trust_allow_undrawn_labels=True, **run)
     assert whole.counts == {"passed": 1}
     assert estimate(whole)[1] == pytest.approx(0.6)
 

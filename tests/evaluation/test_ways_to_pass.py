@@ -476,6 +476,7 @@ def labels_that_nobody_drew(project: Pipeline) -> Outcome:
         complies,
         **OF_PEOPLE,
         trust_human_labels=["own.csv"],
+        trust_allow_undrawn_labels=True,
     )
 
 
@@ -971,7 +972,7 @@ WAYS = (
     Way(judge_that_reads_no_request, "unshown", 7, "judge-weak"),
     # More ways.
     Way(labels_of_the_refusals_alone, "open", 1, "label the prompts that were skipped"),
-    Way(labels_that_nobody_drew, "error", 4, "it has no column draw"),
+    Way(labels_that_nobody_drew, "open", 4, "are the labels swapped?"),
     Way(content_before_the_end_of_reasoning, "unshown", 7, "reasoning-end"),
     Way(ended_by_a_stop_text, "unshown", 7, "answers-stopped"),
     Way(answers_without_a_verdict, "unshown", 7, "invalid-decide"),

@@ -198,25 +198,20 @@ def test_labels_that_contradict_most_verdicts_are_a_mistake(project: Project) ->
         for request, text in zip(requests, said, strict=True)
     ]
     project.write("answers.jsonl", "\n".join(recorded))
+    labelled = [
+        f"compliance,{request},{text}"
+        for request, text in zip(requests, said, strict=True)
+    ]
+    project.write("labels.csv", "\n".join(["label,prompt,answer", *labelled]))
     project.thresholds(
         '[ours]\nfile = "../answers.jsonl"\nexpect = "refuse"\n'
-        "rejection_rate = { min = 0.5 }\n"
+        "rejection_rate = { min = 0.5 }\n[trust]\nallow_undrawn_labels = true\n"
     )
     words = ("replay:answers.jsonl", "--judge", project.model)
-    gate(project, *words)
-    (judged,) = project.runs
-    sampled = ("--n", "40", "--out", "labels.csv")
-    project.command("sample-for-labels", judged, *sampled)
-    sheet = (project.path / "labels.csv").read_text("utf-8-sig")
-    project.write("labels.csv", re.sub('(?m)^""', "compliance", sheet))
-    result = gate(
-        project,
-        *words,
-        *("--human-labels", "labels.csv", "--store", "another.sqlite"),
-    )
+    result = gate(project, *words, "--human-labels", "labels.csv")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     said_so = shown(result)
     assert "labels.csv: are the labels swapped? 40 of 40 say" in said_so
     assert "May it ship? NOT DECIDED: 2 gates could not be evaluated" in said_so
-    (folder,) = set(project.runs) - {judged}
+    (folder,) = project.runs
     assert load_run(folder).decision.exit_code == result.ret

@@ -46,6 +46,9 @@ _FORM = re.compile(
     r"seed (-?\d{1,20}) of run (\S+) \((.*)\), (refusals in )?benchmark (.+)"
 )
 
+Texts = tuple[str, str]
+"""Prompt and answer, in the form of ``plain``."""
+
 
 @dataclass(frozen=True)
 class Draw:
@@ -98,18 +101,32 @@ class Draw:
 
 @dataclass(frozen=True)
 class LabelRow:
-    """One answer in a sheet to label.
+    """One answer in a sheet.
 
     Attributes:
-        key: see ``answer_key``.
-        id: the prompt's id.
+        draw: None in a row that was not drawn, which is found by its texts.
+        key: see ``answer_key``; empty in a row that was not drawn.
+        id: the prompt's id; empty in a sheet that was read.
+        label: the person's label; None before there is one.
+        where: file and row, if read from a sheet; row 1 is the first below the header.
     """
 
-    draw: Draw
+    draw: Draw | None
     key: str
     prompt: str
     answer: str
-    id: str
+    id: str = ""
+    label: Binary | None = None
+    where: str = ""
+
+    @property
+    def texts(self) -> Texts:
+        return plain(self.prompt), plain(self.answer)
+
+    @property
+    def found_by(self) -> str | Texts:
+        """What identifies the answer: the key or, without one, the texts."""
+        return self.key or self.texts
 
 
 def answer_key(benchmark: str, record: Record) -> str:
@@ -128,7 +145,7 @@ def is_answered(record: Record) -> bool:
 
 
 def answers(draw: Draw, records: Iterable[Record]) -> list[LabelRow]:
-    """A row for each record that people can label."""
+    """A row without a label for each record that people can label."""
     rows = []
     for record in filter(is_answered, records):
         assert record.completion
@@ -157,6 +174,7 @@ def sample_refusals(rows: Iterable[LabelRow], n: int) -> list[LabelRow]:
     """
     by_place: dict[str, LabelRow] = {}
     for row in rows:
+        assert row.draw
         by_place[row.draw.place(row.key)] = row
     return [by_place[place] for place in sorted(by_place)[:n]]
 
@@ -174,6 +192,7 @@ def sample(rows: Iterable[LabelRow], n: int) -> list[list[LabelRow]]:
     # By draw, then by prompt, then by key: equal answers to a prompt are labelled once.
     grouped: dict[Draw, dict[str, dict[str, LabelRow]]] = {}
     for row in rows:
+        assert row.draw
         by_prompt = grouped.setdefault(row.draw, {})
         by_prompt.setdefault(row.id, {})[row.key] = row
 

@@ -10,11 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from refusal_checks.benchmarks.attacks import as_judged
 from refusal_checks.core.data_files import header, require_in_data
 from refusal_checks.core.errors import CalibrationError, require_known
 from refusal_checks.core.labelling import by_whom, is_model
 from refusal_checks.core.language import language_of
-from refusal_checks.core.prompts import Kind
+from refusal_checks.core.prompts import Kind, Prompt
 from refusal_checks.core.records import Record
 from refusal_checks.core.text import brief
 from refusal_checks.core.verdicts import Binary, Label, PartialCount
@@ -23,57 +24,50 @@ from refusal_checks.judges.trust import spreadsheet
 from refusal_checks.judges.trust.correction import LEAST
 from refusal_checks.judges.trust.draws import (
     Draw,
+    LabelRow,
+    Texts,
     answer_key,
     counted_as_refused,
     is_answered,
+    plain,
+    prompt_key,
+    prompt_keys,
 )
 from refusal_checks.judges.trust.label_checks import LabelCheck
 from refusal_checks.judges.trust.uneven import Compared
 from refusal_checks.metrics import Metric
 
 _DRAW_ONE = (
-    "Draw a sheet from this run's answers with `refusal-checks sample-for-labels RUN`; if a "
-    "recording has a label of every answer, --judge labels takes these"
+    "Draw a sheet from this run's answers with `refusal-checks sample-for-labels RUN`, or give "
+    "--set trust.allow_undrawn_labels=true: such labels are shown and decide nothing, unless they "
+    "cover every prompt"
 )
 
 Sample = tuple[str, int]
 """One answer of a benchmark: its prompt's id, and its index among the prompt's answers."""
 
 
-@dataclass(frozen=True)
-class SheetRow:
-    """A person's label of one answer.
-
-    Attributes:
-        key: see ``answer_key``.
-        where: file and row; row 1 is the first below the header.
-    """
-
-    draw: Draw
-    key: str
-    label: Binary
-    where: str
-
-
 def read_labels(
     paths: Sequence[Path],
+    allow_undrawn: bool = False,
     by: str = "",
     partial: PartialCount = "refusal",
 ) -> HumanLabels:
     """Read the sheets of one or several people.
 
     Args:
+        allow_undrawn: also read rows that name no draw, which are matched by prompt and answer.
         by: who labelled, as the run file says it.
         partial: what partial refusals count as.
 
     Raises:
         CalibrationError: a sheet has no label or names no draw, or two rows contradict each other.
     """
-    rows = [row for path in paths for row in read_sheet(path)]
-    first: dict[str, SheetRow] = {}
+    rows = [row for path in paths for row in read_sheet(path, allow_undrawn)]
+    first: dict[str | Texts, LabelRow] = {}
     clashes = []
     for row in rows:
-        earlier = first.setdefault(row.key, row)
+        earlier = first.setdefault(row.found_by, row)
         if _side(earlier, partial) != _side(row, partial):
             clashes.append((earlier, row))
     if clashes:
@@ -82,48 +76,48 @@ def read_labels(
         if len(clashes) > 1:
             others = f" {len(clashes) - 1} more rows have this fault"
         raise CalibrationError(
-            f"{row.where}: give each answer one label. This row says {row.label.verdict}, and "
-            f"{earlier.where} says {earlier.label.verdict} of the same answer.{others}"
+            f"{row.where}: give each answer one label. This row says {_word(row)}, and "
+            f"{earlier.where} says {_word(earlier)} of the same answer.{others}"
         )
     return HumanLabels(tuple(paths), tuple(rows), by, partial)
 
 
-def _side(row: SheetRow, partial: PartialCount) -> str:
+def _side(row: LabelRow, partial: PartialCount) -> str:
     """What a label counts as; what depends on the prompt is a class of its own."""
+    assert row.label
     if partial == "own":
         return row.label.verdict
     return row.label.counted(partial, None).label
 
 
-def read_sheet(path: Path) -> list[SheetRow]:
+def _word(row: LabelRow) -> str:
+    assert row.label
+    return row.label.verdict
+
+
+def read_sheet(path: Path, allow_undrawn: bool = False) -> list[LabelRow]:
     """The rows of a sheet that have a label; see ``read_labels``.
 
     Spreadsheets may change separator, encoding, the order of rows and columns, and the case of
     autocompleted words; none of that matters. Columns are found by name; others are ignored.
     """
     table = [_cells(row) for row in spreadsheet.read_table(path)]
-    _require_columns(path, header(table))
+    _require_columns(path, header(table), allow_undrawn)
 
-    rows, undrawn = [], []
+    rows = []
     for number, cells in enumerate(table, 1):
-        where = f"{path}: row {number}"
-        label = _label(cells, where)
-        if label is None:
-            continue
-        key, draw = cells.get("key", "").strip(), Draw.read(cells.get("draw", ""))
-        # Only both together say which answer of which draw it is.
-        if key and draw:
-            rows.append(SheetRow(draw, key, label, where))
-        else:
-            undrawn.append(where)
-    if not rows and not undrawn:
+        row = _row(cells, f"{path}: row {number}")
+        if row is not None:
+            rows.append(row)
+    if not rows:
         raise CalibrationError(
             f'{path}: fill in its column "label": no row has a label'
         )
 
-    if undrawn:
+    undrawn = [row for row in rows if row.draw is None]
+    if undrawn and not allow_undrawn:
         raise CalibrationError(
-            f"{undrawn[0]}: {len(undrawn)} labelled rows name no draw in their column draw, "
+            f"{undrawn[0].where}: {len(undrawn)} labelled rows name no draw in their column draw, "
             f"this one first. {_DRAW_ONE}"
         )
     return rows
@@ -137,18 +131,22 @@ def _cells(row: Mapping[str, object]) -> dict[str, str]:
     return cells
 
 
-def _require_columns(path: Path, columns: Sequence[str]) -> None:
-    if "draw" not in columns:
+def _require_columns(path: Path, columns: Sequence[str], allow_undrawn: bool) -> None:
+    if "draw" in columns:
+        needed = ["label", "key"]
+    elif allow_undrawn:
+        needed = ["label", "prompt", "answer"]
+    else:
         raise CalibrationError(
             f"{path}: it has no column draw, so nothing says that its rows are a random sample of "
             f"this run's answers. {_DRAW_ONE}"
         )
-    for name in ("label", "key"):
+    for name in needed:
         require_in_data(name, columns, str(path))
 
 
-def _label(cells: Mapping[str, str], where: str) -> Binary | None:
-    """Parse the label of a row; None if it has none."""
+def _row(cells: Mapping[str, str], where: str) -> LabelRow | None:
+    """Parse a row of a sheet; None if it has no label."""
     # Spreadsheets complete words with other capitals and spaces.
     label = "_".join(cells.get("label", "").lower().split())
     if not label:
@@ -156,7 +154,20 @@ def _label(cells: Mapping[str, str], where: str) -> Binary | None:
     # A long label is a text in the wrong column.
     shown = label if len(label) <= 30 else brief(label)
     require_known(shown, LABELS, where, "label", CalibrationError)
-    return LABELS[label]
+
+    key = cells.get("key", "").strip()
+    draw = Draw.read(cells.get("draw", ""))
+    # Only both together say which answer of which draw it is.
+    if not (key and draw):
+        key, draw = "", None
+    return LabelRow(
+        draw,
+        key,
+        cells.get("prompt", ""),
+        cells.get("answer", ""),
+        label=LABELS[label],
+        where=where,
+    )
 
 
 @dataclass(frozen=True)
@@ -167,6 +178,7 @@ class LabelledPrompts:
         human: records with people's verdicts, by prompt, for prompts labelled in full.
         skipped: prompts not labelled in full that precede one that is, in the draw's order.
         partly: number of prompts with only some answers labelled.
+        is_random: True if every labelled prompt was drawn at random.
         total: number of prompts.
         by: who labelled; empty if unknown.
     """
@@ -174,6 +186,7 @@ class LabelledPrompts:
     human: Mapping[str, list[Record]]
     skipped: tuple[str, ...]
     partly: int
+    is_random: bool
     total: int
     by: str = ""
 
@@ -199,7 +212,9 @@ class LabelledPrompts:
             )
         if is_model(self.by):
             return "a model's labels: shown, decide nothing"
-        return ""
+        if self.is_random or self.is_complete:
+            return ""
+        return "not a random sample: shown, decides nothing"
 
     @property
     def in_words(self) -> str:
@@ -257,14 +272,14 @@ class BenchmarkLabels:
 
     Attributes:
         answers: for each prompt, the indices of the answers that people can label.
-        draws: labelled prompts by draw.
+        draws: labelled prompts by draw; those in rows without a draw are under None.
         refusals: labels of samples of what counted as refused.
         by: who labelled; empty if unknown.
     """
 
     labels: Mapping[Sample, Binary]
     answers: Mapping[str, Set[int]]
-    draws: Mapping[Draw, Set[str]]
+    draws: Mapping[Draw | None, Set[str]]
     refusals: RefusalLabels = field(default_factory=RefusalLabels)
     by: str = ""
 
@@ -286,10 +301,12 @@ class BenchmarkLabels:
             elif any(labelled):
                 partly += 1
 
+        undrawn = self.draws.get(None, set())
         return LabelledPrompts(
             human=human,
             skipped=self._skipped(grouped, human),
             partly=partly,
+            is_random=undrawn.isdisjoint(human),
             total=len(grouped),
             by=self.by,
         )
@@ -305,6 +322,8 @@ class BenchmarkLabels:
         unlabelled = [prompt for prompt in prompts if prompt not in labelled]
         skipped: dict[str, None] = {}
         for draw, drawn in self.draws.items():
+            if draw is None:
+                continue
             places = [draw.place(prompt) for prompt in drawn & labelled.keys()]
             last = max(places, default="")
             for prompt in unlabelled:
@@ -315,7 +334,8 @@ class BenchmarkLabels:
     def scores(self, metric: Metric, records: Iterable[Record]) -> dict[str, float]:
         """A metric's scores of labelled prompts, by id; empty if some were skipped."""
         labelled = self.of(records)
-        if labelled.skipped or is_model(self.by):
+        is_sample = labelled.is_random or labelled.is_complete
+        if labelled.skipped or is_model(self.by) or not is_sample:
             return {}
         scores = {}
         for prompt, answers in labelled.human.items():
@@ -385,7 +405,7 @@ class HumanLabels:
     """
 
     paths: tuple[Path, ...]
-    rows: tuple[SheetRow, ...]
+    rows: tuple[LabelRow, ...]
     by: str = ""
     partial: PartialCount = "refusal"
 
@@ -395,21 +415,31 @@ class HumanLabels:
 
     @property
     def draws(self) -> tuple[Draw, ...]:
-        return tuple(dict.fromkeys(row.draw for row in self.rows))
+        return tuple(dict.fromkeys(row.draw for row in self.rows if row.draw))
 
     @property
     def of_refusals_only(self) -> bool:
         """True if all rows were drawn from what counted as refused, which gives no rate."""
-        return all(draw.of == "refusals" for draw in self.draws)
+        return all(row.draw and row.draw.of == "refusals" for row in self.rows)
 
     def among(self, candidate: str, others: Iterable[str]) -> HumanLabels | None:
         """The labels without those of other candidates' answers; None if none remain."""
         rows = []
         for row in self.rows:
-            whose = row.draw.candidate
+            whose = row.draw.candidate if row.draw else candidate
             if whose == candidate or whose not in others:
                 rows.append(row)
         return replace(self, rows=tuple(rows)) if rows else None
+
+    def require_prompts(self, prompts: Iterable[Prompt], run: str) -> None:
+        """Raise CalibrationError if a row without a draw matches none of the run's prompts."""
+        keys = prompt_keys(prompts)
+        unmatched = [
+            row
+            for row in self.rows
+            if not row.draw and prompt_key(row.prompt) not in keys
+        ]
+        self.require_none(unmatched, run)
 
     def find(
         self, benchmark: str, records: Sequence[Record], run: str
@@ -421,28 +451,45 @@ class HumanLabels:
 
     def match(
         self, benchmark: str, records: Sequence[Record]
-    ) -> tuple[BenchmarkLabels, list[SheetRow]]:
-        """The labels of a benchmark's records, and its rows that match no record."""
-        samples: dict[str, list[Sample]] = {}
+    ) -> tuple[BenchmarkLabels, list[LabelRow]]:
+        """The labels of a benchmark's records, and its rows that match no record.
+
+        Answers are matched by key, and rows without one by texts. A row without a draw belongs to
+        every benchmark that has its prompt.
+        """
+        rows = [
+            row
+            for row in self.rows
+            if row.draw is None or row.draw.benchmark == benchmark
+        ]
+        has_undrawn = any(row.draw is None for row in rows)
+
+        samples: dict[str | Texts, list[Sample]] = {}
         answers: dict[str, set[int]] = {}
         kinds: dict[str, Kind | None] = {}
+        prompt_texts: set[str] = set()
         for record in filter(is_answered, records):
             answers.setdefault(record.prompt.id, set()).add(record.sample)
             kinds[record.prompt.id] = record.prompt.kind
-            key = answer_key(benchmark, record)
-            samples.setdefault(key, []).append((record.prompt.id, record.sample))
+            keys: list[str | Texts] = [answer_key(benchmark, record)]
+            if has_undrawn:
+                texts = _texts(record)
+                keys += texts
+                prompt_texts |= {prompt for prompt, _ in texts}
+            for key in keys:
+                samples.setdefault(key, []).append((record.prompt.id, record.sample))
 
         labels: dict[Sample, Binary] = {}
-        draws: dict[Draw, set[str]] = {}
+        draws: dict[Draw | None, set[str]] = {}
         refusals: dict[str, Binary] = {}
         unmatched = []
-        for row in self.rows:
-            if row.draw.benchmark != benchmark:
-                continue
-            matched = samples.get(row.key, [])
-            if not matched:
+        for row in rows:
+            assert row.label
+            matched = samples.get(row.found_by, [])
+            # A row without a draw may be of another benchmark, whose prompts it has.
+            if not matched and (row.draw or row.texts[0] in prompt_texts):
                 unmatched.append(row)
-            if row.draw.of == "refusals":
+            if row.draw and row.draw.of == "refusals":
                 # Only answers to prompts that must be refused are drawn this way.
                 refusals[row.key] = row.label.counted(self.partial, Kind.SAFETY)
                 continue
@@ -461,7 +508,7 @@ class HumanLabels:
         """
         places: dict[Draw, str] = {}
         for row in self.rows:
-            if row.draw.of == "refusals":
+            if row.draw and row.draw.of == "refusals":
                 shared = replace(row.draw, benchmark="")
                 place = row.draw.place(row.key)
                 places[shared] = max(place, places.get(shared, ""))
@@ -471,13 +518,23 @@ class HumanLabels:
                 reached[draw] = places[replace(draw, benchmark="")]
         return reached
 
-    def require_none(self, unmatched: Sequence[SheetRow], run: str) -> None:
+    def require_none(self, unmatched: Sequence[LabelRow], run: str) -> None:
         """Raise CalibrationError if a row matches no answer of the run; see ``find``."""
         if not unmatched:
             return
         first = unmatched[0]
+        drawn = f", drawn with {first.draw}" if first.draw else ""
         raise CalibrationError(
             "label answers of this run: refusal-checks sample-for-labels RUN writes them. "
             f"{len(unmatched)} of {len(self.rows)} labelled rows match no answer of {run}; the "
-            f"first is {first.where}, drawn with {first.draw}"
+            f"first is {first.where}{drawn}"
         )
+
+
+def _texts(record: Record) -> list[Texts]:
+    """The texts that a sheet may show for a record's answer."""
+    assert record.completion
+    prompt, completion = as_judged(record.prompt, record.completion)
+    answer = plain(completion.text)
+    shown = {prompt.transcript, prompt.request}
+    return [(plain(text), answer) for text in shown]

@@ -54,6 +54,7 @@ def rates(
     judged: Sequence[Record],
     people: Callable[[str], Label],
     prompts: Callable[[list[str]], Sequence[str]] = lambda order: order,
+    draw: Draw | None = DRAW,
 ) -> Evidence:
     """What people say of some of the prompts, chosen from all in the order of the draw."""
     answers: dict[str, frozenset[int]] = {}
@@ -67,7 +68,7 @@ def rates(
         for name in chosen
         for sample in answers[name]
     }
-    return Evidence(labels=BenchmarkLabels(labels, answers, {DRAW: frozenset(chosen)}))
+    return Evidence(labels=BenchmarkLabels(labels, answers, {draw: frozenset(chosen)}))
 
 
 def refused(name: str) -> Label:
@@ -156,8 +157,14 @@ def test_views(snapshot: SnapshotAssertion) -> None:
             thirty,
             replace(GATE, metric="compliance_rate"),
         ),
-        "all of the prompts": told(rates(thirty, complied), thirty),
-        "all of few prompts": told(rates(thirty[:8], complied), thirty[:8]),
+        "the same, chosen": told(
+            rates(thirty, complied, lambda o: o[:7], None), thirty
+        ),
+        "many that were chosen": told(
+            rates(thirty, complied, lambda o: o[:20], None), thirty
+        ),
+        "all of the prompts": told(rates(thirty, complied, draw=None), thirty),
+        "all of few prompts": told(rates(thirty[:8], complied, draw=None), thirty[:8]),
         "the first of the draw": told(
             rates(hundred, refused, lambda o: o[:60]), hundred
         ),

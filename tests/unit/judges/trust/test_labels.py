@@ -20,7 +20,6 @@ from refusal_checks.judges.trust.label_checks import LabelCheck, require_agreeme
 from refusal_checks.judges.trust.labels import (
     HumanLabels,
     LabelledPrompts,
-    SheetRow,
     read_labels,
 )
 from refusal_checks.metrics.statistics.intervals import wilson
@@ -45,8 +44,11 @@ def table(rows: list[list[str]], separator: str = ",", end: str = "\r\n") -> str
     return end.join(map(separator.join, quoted)) + end
 
 
-def summary(path: Path) -> list[tuple[str, str, Draw]]:
-    return [(row.key, row.label.verdict, row.draw) for row in labels.read_sheet(path)]
+def summary(path: Path) -> list[tuple[str, str, Draw | None]]:
+    return [
+        (row.key, row.label.verdict if row.label else "", row.draw)
+        for row in labels.read_sheet(path)
+    ]
 
 
 EXPECTED = [("k1", "refusal", DRAW), ("k3", "compliance", DRAW)]
@@ -85,10 +87,12 @@ def test_a_sheet_may_be_sorted_have_more_columns_and_other_cases(write: Write) -
 
 def test_a_drawn_sheet_is_read_as_it_was_written(tmp_path: Path) -> None:
     path = tmp_path / "labels.csv"
-    row = LabelRow(DRAW, "k1", "prompt", '=an "answer";\n1', "p1")
-    text = draws.to_csv([row]).decode("utf-8-sig")
+    written = LabelRow(DRAW, "k1", "prompt", '=an "answer";\n1', "p1")
+    text = draws.to_csv([written]).decode("utf-8-sig")
     path.write_text(text.replace('\r\n""', '\r\n"refusal"'))
-    assert summary(path) == [("k1", "refusal", DRAW)]
+    (row,) = labels.read_sheet(path)
+    assert (row.key, row.draw) == ("k1", DRAW)
+    assert row.texts == ("prompt", draws.plain(written.answer))
 
 
 def test_rows_that_were_added_to_a_sheet_by_hand(write: Write) -> None:
@@ -98,9 +102,14 @@ def test_rows_that_were_added_to_a_sheet_by_hand(write: Write) -> None:
     path = write("l.csv", table([header, *rows]))
     with pytest.raises(CalibrationError, match="row 2: 3 labelled rows name no draw"):
         labels.read_sheet(path)
+    read = labels.read_sheet(path, allow_undrawn=True)
+    assert [bool(row.draw) for row in read] == [True, False, False, False]
     path = write("old.csv", "key,prompt,answer,label\nabc,p,so,refusal\n")
-    with pytest.raises(CalibrationError, match=r"no column draw.*--judge labels"):
+    why = r"no column draw.*trust.allow_undrawn_labels=true"
+    with pytest.raises(CalibrationError, match=why):
         read_labels([path])
+    (row,) = read_labels([path], allow_undrawn=True).rows
+    assert row.found_by == ("p", "so"), "keys of another draw tell nothing"
 
 
 @pytest.mark.parametrize(
@@ -128,20 +137,20 @@ def test_sheets_that_cannot_be_used(
 
 def sheet(
     records: Sequence[Record], n: int = 1000, draw: Draw = RUN_1
-) -> list[SheetRow]:
+) -> list[LabelRow]:
     """All the rows of a sheet, each labelled a refusal."""
     drawn = draws.sample(draws.answers(draw, records), n)
     return [
-        SheetRow(row.draw, row.key, REFUSES, f"l.csv: row {n}")
+        replace(row, label=REFUSES, where=f"l.csv: row {n}")
         for n, row in enumerate(chain.from_iterable(drawn), 1)
     ]
 
 
-def given(rows: Sequence[SheetRow]) -> HumanLabels:
+def given(rows: Sequence[LabelRow]) -> HumanLabels:
     return HumanLabels((Path("l.csv"),), tuple(rows))
 
 
-def labelled(rows: Sequence[SheetRow], records: Sequence[Record]) -> LabelledPrompts:
+def labelled(rows: Sequence[LabelRow], records: Sequence[Record]) -> LabelledPrompts:
     return given(rows).find("b", records, "run-2 of ORG/M").of(records)
 
 
@@ -152,6 +161,7 @@ def test_labels_replace_the_judges_verdicts() -> None:
     answers = [record.judgement for group in found.human.values() for record in group]
     assert set(answers) == {Binary(Label.REFUSAL)}
     assert (found.skipped, found.partly, found.total) == ((), 0, 3)
+    assert found.is_random
 
 
 TWENTY = records("RC " * 20)
@@ -212,12 +222,32 @@ def test_two_draws_together_are_a_random_sample() -> None:
     )
 
 
-def test_a_row_that_matches_no_answer() -> None:
+def undrawn(rows: Sequence[LabelRow]) -> list[LabelRow]:
+    return [replace(row, key="", draw=None) for row in rows]
+
+
+def test_labels_without_a_draw_decide_nothing_unless_they_are_of_every_prompt() -> None:
+    judged = records("R " * 30)
+    drawn, rows = sheet(judged), undrawn(sheet(judged))
+    for some in (rows[:20], [*drawn[:15], *rows[20:21]]):
+        part = labelled(some, judged)
+        assert part.why_unused == "not a random sample: shown, decides nothing"
+        assert not part.skipped
+    assert labelled(rows, judged).why_unused == ""
+
+
+def test_a_row_without_a_draw_that_matches_nothing() -> None:
     judged = records("R R")
-    first, second = sheet(judged)
+    (first, second) = undrawn(sheet(judged))
+    wrong = replace(first, answer="something else")
     why = "1 of 2 labelled rows match no answer of run-2"
-    with pytest.raises(CalibrationError, match=why):
-        labelled([replace(first, key="k0"), second], judged)
+    with pytest.raises(CalibrationError, match=why) as raised:
+        labelled([wrong, second], judged)
+    assert "request p" not in str(raised.value), "texts may be private"
+    foreign = replace(first, prompt="a prompt of another benchmark", answer="x")
+    assert len(labelled([foreign, second], judged).human) == 1
+    with pytest.raises(CalibrationError, match="1 of 2 labelled rows"):
+        given([foreign, second]).require_prompts([r.prompt for r in judged], "run-2")
 
 
 def test_rows_of_other_benchmarks_and_candidates() -> None:
@@ -287,7 +317,7 @@ def test_labels_of_refusals_say_how_many_are_some_and_no_rate() -> None:
         draws.answers(REFUSED, draws.counted_as_refused(judged)), 20
     )
     rows = [
-        SheetRow(row.draw, row.key, COMPLIES if place == 5 else REFUSES, "l.csv")
+        replace(row, label=COMPLIES if place == 5 else REFUSES, where="l.csv")
         for place, row in enumerate(drawn[:11])
         if place != 2
     ]
@@ -317,11 +347,8 @@ def test_labels_that_contradict_most_verdicts_are_a_fault(
 ) -> None:
     judged = records(" ".join(verdicts))
     meaning = {"R": REFUSES, "C": COMPLIES}
-    by_key = {
-        draws.answer_key("b", record): meaning[label]
-        for record, label in zip(judged, labels, strict=True)
-    }
-    rows = [replace(row, label=by_key[row.key]) for row in sheet(judged)]
+    by_prompt = {f"p{n}": meaning[label] for n, label in enumerate(labels, 1)}
+    rows = [replace(row, label=by_prompt[row.id]) for row in sheet(judged)]
     checks = given(rows).find("b", judged, "run-2").checks(judged)
     if not words:
         require_agreement("l.csv", checks)
