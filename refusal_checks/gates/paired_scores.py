@@ -14,7 +14,7 @@ from refusal_checks.core.labelling import is_model
 from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Invalid
 from refusal_checks.gates.estimate_set import EstimateVariant
-from refusal_checks.gates.gate import Gate, Use
+from refusal_checks.gates.gate import Gate
 from refusal_checks.judges.trust import powered_rates
 from refusal_checks.judges.trust.correction import LEAST
 from refusal_checks.judges.trust.labels import LabelledPrompts
@@ -26,13 +26,12 @@ from refusal_checks.metrics.statistics.sample_size import ErrorParts, Need
 
 @dataclass(frozen=True)
 class PairedScores:
-    """A metric's values by the better judge and by the first one.
+    """A metric's values by people and by the judge.
 
     Attributes:
-        human, judge: values of sampled prompts, in the same order, by the better judge and by the
-            first.
-        others: the first judge's values of all other prompts.
-        skipped: the values in ``others`` whose prompts were drawn but have no better verdict.
+        human, judge: values of sampled prompts, in the same order, by people and by the judge.
+        others: the judge's values of all other prompts.
+        skipped: the values in ``others`` whose prompts were drawn but have no label.
         lowest: lower end of the metric's range.
         spread: factor by which clusters widen the interval, see the function ``spread``.
     """
@@ -49,18 +48,19 @@ class PairedScores:
         cls,
         metric: Metric,
         records: Sequence[Record],
-        better: Mapping[str, Sequence[Record]],
+        people: Mapping[str, Sequence[Record]],
         skipped: Sequence[str] = (),
     ) -> PairedScores:
-        """Take the values of the prompts on which the first judge has a verdict.
+        """Take the values of the prompts on which the judge has a verdict.
 
-        ``better`` has the records of sampled prompts, ``skipped`` those of drawn prompts without a
-        better verdict, both by prompt id.
+        Args:
+            people: records of labelled prompts with people's verdicts, by prompt id.
+            skipped: ids of prompts that were drawn and are not labelled.
         """
         judged = metric.scores(
             [r for r in records if not isinstance(r.judgement, Invalid)]
         )
-        scored = metric.scores_of(better)
+        scored = metric.scores_of(people)
         sampled = {name: score for name, score in scored.items() if name in judged}
         rest = [score for name, score in judged.items() if name not in sampled]
         return cls(
@@ -73,24 +73,24 @@ class PairedScores:
 
     @property
     def contradictions(self) -> int:
-        """Number of prompts that the two judges score differently."""
+        """Number of prompts that people and the judge score differently."""
         pairs = zip(self.human, self.judge, strict=True)
-        return sum(better != first for better, first in pairs)
+        return sum(human != judge for human, judge in pairs)
 
     def estimate(self, level: float) -> Estimate:
-        """Estimate the metric as the better judge would find it."""
+        """Estimate the metric as people would find it."""
         combined = powered_rates.prediction_powered(
             self.human, self.judge, self.others, level, self.lowest
         )
         return combined.widened(self.spread, self.lowest, 1.0)
 
-    def variant(self, use: Use, gate: Gate, level: float) -> EstimateVariant:
+    def variant(self, gate: Gate, level: float) -> EstimateVariant:
         """The figure, with skipped prompts counted one way, then the other."""
         estimate = self.estimate(level)
         if not self.skipped:
             parts = powered_rates.error_parts(self.human, self.judge, self.others)
             need = need_of(gate, estimate, parts, level)
-            return EstimateVariant(use, estimate, need=need)
+            return EstimateVariant("human", estimate, need=need)
         metric = METRICS[gate.metric]
         all_low = self._with_skipped_as(metric.lowest).estimate(level)
         all_high = self._with_skipped_as(metric.highest).estimate(level)
@@ -101,10 +101,10 @@ class PairedScores:
             max(all_low.upper, all_high.upper),
             estimate.n,
         )
-        return EstimateVariant(use, widest, extremes=(low, high))
+        return EstimateVariant("human", widest, extremes=(low, high))
 
     def _with_skipped_as(self, score: float) -> PairedScores:
-        """A copy in which the better judge has given this score to all skipped prompts."""
+        """A copy in which people have given this score to all skipped prompts."""
         others = list(self.others)
         for skipped in self.skipped:
             others.remove(skipped)
@@ -131,7 +131,7 @@ def labelled(
     if is_model(sample.by):
         if not sample.enough:
             return why
-        estimate = scores.variant("human", gate, level).estimate
+        estimate = scores.variant(gate, level).estimate
         return f"{estimate:.1%} by labels of {sample.by} on {n} prompts, which decide nothing"
     note = f"human labels of {n} prompts"
     if not sample.enough:
@@ -156,14 +156,14 @@ def labelled(
             f"{len(scores.skipped)} skipped above a labelled one: label them; until then the "
             "interval allows for either verdict"
         )
-    variant = scores.variant("human", gate, level)
+    variant = scores.variant(gate, level)
     return replace(variant, note=", ".join(notes), decides=not why)
 
 
 def _widest(
     metric: Metric, sample: Sequence[Record], records: Sequence[Record], level: float
 ) -> Estimate:
-    """An interval that contains the judge's over all records and the better-judged sample's."""
+    """An interval that contains the judge's over all records and people's over the sample."""
     own, judge = metric.estimate(sample, level), metric.estimate(records, level)
     value = min(own.upper, max(own.lower, judge.value))
     lower, upper = min(own.lower, judge.lower), max(own.upper, judge.upper)
@@ -183,8 +183,8 @@ def need_of(
 def spread(metric: Metric, records: Sequence[Record], level: float) -> float:
     """Factor by which clusters of prompts widen a figure's interval; 1 without clusters.
 
-    Estimates that treat prompts as independent are widened by it. The records have the best
-    verdicts available.
+    Estimates that treat prompts as independent are widened by it. The records have people's
+    verdicts where there are any.
     """
     apart = without_clusters(records)
     if apart is records:
