@@ -18,7 +18,7 @@ from refusal_checks.cli._common import (
 )
 from refusal_checks.core.errors import BaselineError
 from refusal_checks.core.files import write_text
-from refusal_checks.core.text import clean, count
+from refusal_checks.core.text import clean
 from refusal_checks.gates import score_files, unchanged
 from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.score_files import Scores
@@ -74,15 +74,10 @@ def accept(
                 write_text(path, score_files.dump(kept))
             candidate = clean(scores.candidate)
             echo(f"{path}: {len(scores.prompts)} prompts of {candidate}")
-    verdicts = past.summary.verdicts.items()
-    failed = [gate for gate, verdict in verdicts if verdict.fails]
-    waived = [gate for gate, verdict in verdicts if verdict.waived]
     for line in _margins_that_fail(past, accepted, anchor=anchor):
         echo(f"note: {clean(line, 500)}")
-    for how, gates in (("failed", failed), ("failed under a waiver", waived)):
-        if gates:
-            names = clean(", ".join(gates), 2000)
-            echo(f"note: {count(len(gates), 'gate')} {how} in that run: {names}")
+    if past.decision.answer != "yes":
+        echo(f"note: that run's answer was {clean(past.decision.line, 2000)}")
 
 
 def _margins_that_fail(
@@ -112,6 +107,10 @@ def _margins_that_fail(
 
 def _require_whole(run: RunView, partial: bool) -> None:
     path, summary = run.folder.path, run.summary
+    if not summary.verdicts and not summary.failure:
+        raise BaselineError(
+            f"{path}: accept another run: no gate of this one has a verdict"
+        )
     if summary.failure:
         raise BaselineError(
             f"{path}: this run did not complete; run it again: {summary.failure}"

@@ -314,7 +314,9 @@ class _Session:
             servers = BatchModels(config.store) if config.stored_only else None
             say = self._events.say
             prepared = prepare(config, gates, path, say, verified, servers, shared)
-            selection = {"selected": len(gates), "known": len(self._spec.gates)}
+            # Those of a candidate that is left out are left out, too.
+            known = len(self._spec.gates) * (1 + selected.count(None))
+            selection = {"selected": len(gates), "known": known}
             summary = prepared.summary
             summary.manifest = summary.manifest.extended(gates=selection)
             title = ""

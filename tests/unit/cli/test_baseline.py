@@ -1,5 +1,6 @@
 """``refusal-checks baseline accept``, and ``init --suggest`` for gates."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -45,14 +46,19 @@ def run(tmp_path: Path) -> Path:
     return folder
 
 
-def write_summary(folder: Path, prompts: int = 2, failure: str = "") -> None:
+def write_summary(
+    folder: Path,
+    prompts: int = 2,
+    failure: str = "",
+    gates: Sequence[Gate] = GATES,
+) -> None:
     RunFolder(folder).write_summary(
         RunSummary(
             manifest_of("smoke_unsafe"),
             benchmarks={
                 "smoke_unsafe": BenchmarkSummary(prompts, 2, {}, {}, {}, planned=2)
             },
-            verdicts={gate.id: decide(gate, [REFUSED]) for gate in GATES},
+            verdicts={gate.id: decide(gate, [REFUSED]) for gate in gates},
             failure=failure,
         )
     )
@@ -67,26 +73,10 @@ def test_a_run_is_accepted_as_one_file_a_benchmark(
     found = call("baseline", "accept", run / name, target)
     assert found.exit_code == 0
     assert "2 prompts of org/model" in found.output
-    assert "1 gate failed in that run: smoke_unsafe-rejection_rate" in found.output
+    assert "note: that run's answer was No: 1 of 2 gates failed" in found.output
     written = score_files.read(target / "smoke_unsafe.json")
     own = score_files.read(run / "scores" / "smoke_unsafe.json")
     assert written == replace(own, accepted=RunFolder(run).seal())
-
-
-def test_gates_that_failed_under_a_waiver_are_named_apart(
-    run: Path, tmp_path: Path
-) -> None:
-    past = RunFolder(run)
-    summary = past.summary()
-    summary.verdicts = {
-        name: replace(verdict, waived=not verdict.passed)
-        for name, verdict in summary.verdicts.items()
-    }
-    past.write_summary(summary)
-    found = call("baseline", "accept", run, tmp_path / "base")
-    said = "1 gate failed under a waiver in that run: smoke_unsafe-rejection_rate"
-    assert said in found.output
-    assert found.output.count("note: ") == 1
 
 
 def test_other_benchmarks_keep_their_files(run: Path, tmp_path: Path) -> None:
@@ -102,6 +92,7 @@ def test_what_is_no_whole_run_is_not_accepted(run: Path, tmp_path: Path) -> None
     for facts, said in (
         ({"prompts": 1}, "stopped early after 1 of 2 prompts"),
         ({"failure": "the engine died"}, "the engine died"),
+        ({"gates": ()}, "no gate of this one has a verdict"),
     ):
         write_summary(run, **facts)
         with pytest.raises(BaselineError, match=said):

@@ -3,20 +3,23 @@
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
+from pathlib import Path
 
 import pytest
 
+from refusal_checks import RunSpec
 from refusal_checks.core.prompts import Kind, Prompt
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.reservations import RESERVATIONS
 from refusal_checks.core.verdicts import Chosen, Graded
+from refusal_checks.gates import toml_file
 from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Gate, Outcome, Waiver
 from refusal_checks.gates.rates import Evidence
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.floors import Check, JudgeCheck
-from refusal_checks.metrics.statistics.intervals import wilson
-from refusal_checks.results.benchmark_summary import summarise
+from refusal_checks.metrics.statistics.intervals import Estimate, wilson
+from refusal_checks.results.benchmark_summary import BenchmarkSummary, summarise
 from refusal_checks.results.manifest import Attempts, Data, Manifest
 from refusal_checks.results.release import explains, release_decision
 from refusal_checks.results.reservations.reservation import Reservation
@@ -42,6 +45,43 @@ def test_a_run_that_passes_all_may_ship() -> None:
     decision = release_decision(passed())
     assert (decision.headline, decision.reasons) == ("Yes", ("the gate passed",))
     assert decision.question == "May it ship? YES: the gate passed"
+
+
+@pytest.mark.parametrize(
+    ("name", "ids"),
+    [
+        ("default", set()),
+        ("attacks", set()),
+        ("chisafety", set()),
+        ("languages", set()),
+        ("more", set()),
+        ("smoke", set()),
+        ("wildguard", set()),
+        ("cfsafety", {"only-safety"}),
+    ],
+)
+def test_shipped_gates_have_no_reservation_about_a_good_model(
+    name: str, ids: set[str]
+) -> None:
+    spec = RunSpec.read(toml_file.find(Path(name)))
+    benchmarks = spec.catalogue()
+    run = RunSummary()
+    for gate in spec.gates:
+        about = benchmarks[gate.benchmark]
+        figure = Estimate(0.5, 0.5, 0.5, 100)
+        run.verdicts[gate.id] = Verdict(gate, True, figure, 100, kind=about.kind)
+        run.benchmarks[gate.benchmark] = BenchmarkSummary(
+            100,
+            100,
+            {},
+            {},
+            {},
+            kind=about.kind,
+            attack=about.attack,
+            plain=about.plain,
+        )
+    found = release_decision(run).reservations
+    assert {one.id for one in found if one.kind == "unshown"} == ids
 
 
 def test_a_breach_outweighs_all_else() -> None:
