@@ -9,7 +9,6 @@ from typing import Annotated, Literal
 
 import typer
 
-from refusal_checks import __version__
 from refusal_checks.cli._common import NAMED, Root, echo
 from refusal_checks.cli.doctor.checks import local_prompts, shown_by
 from refusal_checks.core.errors import UserError
@@ -18,9 +17,7 @@ from refusal_checks.models.provided import INSTALL_DEMO
 from refusal_checks.results import run_folder
 from refusal_checks.results.run_folder import earlier_scores
 from refusal_checks.spec import RunSpec
-
-SOURCE = f"git+https://github.com/refusal-checks/refusal-checks@v{__version__}"
-"""Where pip finds this version until a package index has it; templates and docs use it."""
+from refusal_checks.version import SOURCE, __version__
 
 LOCKS = (
     "https://raw.githubusercontent.com/refusal-checks/refusal-checks/"

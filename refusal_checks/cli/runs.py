@@ -39,6 +39,8 @@ HEADER = (
     "errors",
     "took",
 )
+NO_RUNS = "no runs found"
+
 _WIDTH = 40
 
 State = Literal["ended", "stopped", "unfinished", "damaged", "not readable"]
@@ -97,7 +99,7 @@ def list_runs(
     if as_json:
         echo(json_text([asdict(row) for row in rows]))
     elif not rows:
-        echo(f"name the folder of the runs with --runs: {runs}: no runs found")
+        echo(f"name the folder of the runs with --runs: {runs}: {NO_RUNS}")
     else:
         for line in table([HEADER, *map(_cells, rows)]):
             echo(line)
@@ -156,6 +158,8 @@ def verify(
     folders = run_folder.all_runs(runs)
     if run is not None:
         folders = [RunFolder.of(run_folder.locate(run, runs))]
+    if not folders:
+        raise DataError(f"name the folder of the runs with --runs: {runs}: {NO_RUNS}")
     is_whole = True
     for folder in folders:
         faults = list(verification.faults(folder, baseline))

@@ -49,6 +49,9 @@ class Frozen(BaseModel):
             if not place:
                 place = where
                 key = suggestions.key(first)
+                name = key.partition(".")[0]
+                if not isinstance(values.get(name), list | tuple | dict):
+                    key = name  # a single value in place of a list was made one
                 if key:
                     place += f": {key} = {_shortened(repr(first['input']))}"
             raise error(f"{place}: {suggestions.problem(first, cls)}") from None

@@ -12,6 +12,7 @@ from typing import Any
 
 from refusal_checks.core import extensions
 from refusal_checks.core.suggestions import near
+from refusal_checks.version import SOURCE
 
 PROVIDE = "provide"
 
@@ -20,7 +21,10 @@ _NAME = re.compile(r"[\w.-]+(:[\w.-]+)?")
 RESERVED = ("keyword", "labels", "replay", "http", "https")
 """First words of names that have a meaning of their own."""
 
-INSTALL_DEMO = "pip install refusal-checks-demo (in a checkout: pip install ./demo)"
+INSTALL_DEMO = (
+    f'pip install "refusal-checks-demo @ {SOURCE}#subdirectory=demo" '
+    "(in a checkout: pip install ./demo)"
+)
 """The package with the models to try a gate with, the only one that users may take for ours."""
 
 _DEMO = re.compile(r"demo:.*|bundled(@.*)?")

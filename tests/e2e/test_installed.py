@@ -249,7 +249,7 @@ def test_what_is_not_installed_is_named_with_its_remedy(
     commands: Path, repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(toy_model.VARIABLE)
-    demo = "pip install refusal-checks-demo"
+    demo = 'pip install "refusal-checks-demo @ git+'
     for words, remedy in (
         (("org/model", "--judge=keyword"), "pip install"),
         (("demo:base", "--judge=keyword"), demo),

@@ -97,6 +97,7 @@ def run(project: Project) -> Path:
 
 
 def test_damage_is_found_by_whatever_reads_a_run(project: Project, run: Path) -> None:
+    assert project.call("runs", "verify", "--runs", "none")[0] == 4, "no run is shown"
     assert project.call("runs", "verify")[0] == 0
     whole = run.with_name("whole")
     run.rename(whole)

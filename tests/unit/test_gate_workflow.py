@@ -23,8 +23,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from ruamel.yaml import YAML
 
-from refusal_checks import __version__
-from refusal_checks.cli.init import LOCKS, SOURCE, TEMPLATES
+from refusal_checks.cli.init import LOCKS, TEMPLATES
+from refusal_checks.version import SOURCE, __version__
 from tests.fake_server import FakeServer
 
 ROOT = Path(__file__).parents[2]

@@ -33,6 +33,8 @@ from refusal_checks.models.names import Attached, Served
 USED: ContextVar[list[str] | None] = ContextVar("USED", default=None)
 """Collects the ids of the results that are read, while it holds a list."""
 
+NOT_STORED = "not stored, and no server is asked: the answer waits for a batch"
+
 
 class DeferredError(EndpointError):
     """The answer is not here yet; it may come with a batch."""
@@ -87,9 +89,7 @@ class BatchTransport:
             self.count += 1
             if self._holds:
                 inbox.hold(self.number, request_id, body)
-        raise DeferredError(
-            "not stored, and no server is asked: the answer waits for a batch"
-        )
+        raise DeferredError(NOT_STORED)
 
 
 def _withheld(body: Mapping[str, Any]) -> dict[str, Any]:

