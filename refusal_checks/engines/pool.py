@@ -481,9 +481,12 @@ class Engines(Servers):
 
     def stop(self, but: Collection[EngineProcess] = ()) -> None:
         self._started = []
-        for process in self._engines.values():
-            if process not in but:
-                process.stop()
+        ending = [process for process in self._engines.values() if process not in but]
+        # All end at the same time: whoever stopped the run may not wait long.
+        for process in ending:
+            process.ask_to_end()
+        for process in ending:
+            process.stop()
 
     def close(self) -> None:
         with self._launching:

@@ -280,13 +280,18 @@ class EngineProcess:
                 f"{self.engine.title} sleeps and was asked: {self.spec.model}"
             )
 
+    def ask_to_end(self) -> None:
+        """Tell the server to end, and do not wait; ``stop`` does."""
+        if self._process is not None and self._process.stdin is not None:
+            self._process.stdin.close()
+
     def stop(self) -> None:
         """End the server and every process it started; does nothing the second time."""
         self.is_asleep = False
         process = self._process
-        if process is None or process.stdin is None or process.stdin.closed:
+        if process is None or process.stdout is None or process.stdout.closed:
             return
-        process.stdin.close()
+        self.ask_to_end()
         with suppress(subprocess.TimeoutExpired):
             process.wait(STOP_TIMEOUT)
         # Kill what it may have left behind, until no device is held.

@@ -280,6 +280,20 @@ def test_no_engine_starts_once_all_are_closed_from_another_thread(
         next(iter(running._engines.values())).require_running()
 
 
+def test_engines_end_at_the_same_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    for name in ("ask_to_end", "stop"):
+        monkeypatch.setattr(
+            process.EngineProcess,
+            name,
+            lambda own, name=name: done.append(f"{name} {own.spec.model}"),
+        )
+    engines(tmp_path, ALIGNED, OTHER).close()
+    assert done == ["ask_to_end model", "ask_to_end other", "stop model", "stop other"]
+
+
 def test_each_role_s_requests_are_added_up(tmp_path: Path) -> None:
     found = engines(tmp_path, ALIGNED, JUDGE, OTHER)
     for model, option in (
