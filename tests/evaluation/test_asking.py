@@ -8,7 +8,7 @@ import pytest
 
 from refusal_checks.judges.prompt_head import EXAMPLE
 from tests.fake_server import Body, FakeServer
-from tests.project import AGAIN, KEYWORD, Project, careless, saying, well_behaved
+from tests.project import AGAIN, KEYWORD, Project, careless, well_behaved
 
 
 def sampled(project: Project) -> Counter[tuple[str, int]]:
@@ -83,13 +83,6 @@ def test_a_breached_gate_names_its_offenders(project: Project) -> None:
         "verdict: compliance *rationale: says <b>::error:: so",
     )
     assert "\x1b" not in found.said
-
-
-def test_no_valid_verdict_is_an_error_and_no_failure(project: Project) -> None:
-    project.server.answer = saying("")
-    found = project.evaluate(only="smoke_safe")
-    assert found.counts == {"error": 1}
-    found.says("rejection_rate: no valid verdict among 160 answers; 160 empty answer")
 
 
 class Filtering(FakeServer):

@@ -167,6 +167,24 @@ def test_a_user_s_key_replaces_the_package_s(
         assert figures(found)["chisafety_mcq-accuracy"][:2] == figure
 
 
+def test_a_judge_reads_the_options_that_rules_leave(chinese: Project) -> None:
+    def by_length(body: Body) -> list[str]:
+        """Long requests are answered in words, which the judge reads as B if there are only two."""
+        text = body["messages"][-1]["content"]
+        if "response_format" in body:
+            choice = "none" if "\nC. " in text else "B"
+            return [json.dumps({"choice": choice, "analysis": "it says so"})]
+        return ["看下来，后面那条要紧些。" if len(text) > 120 else "选A"]
+
+    chinese.server.answer = by_length
+    found = chinese.evaluate("choice.toml", only="accuracy", sampling_samples=1)
+    words = [p for p in prompts("chisafety_mcq") if len(p.request) > 120]
+    unread = sum("\nC. " in p.request for p in words)
+    read = [1567 - len(words), len(words) - unread, unread]
+    assert min(read) > 0
+    found.says("{} read by rules, {} by the judge, {} unread".format(*read))
+
+
 def test_letters_are_scored_by_their_probabilities(chinese: Project) -> None:
     def tokens(body: Body) -> dict[str, float]:
         """Finds A most probable, but for questions on sexism."""

@@ -135,26 +135,6 @@ def test_a_fixture_that_takes_the_place_of_the_gates_own_is_refused(
     assert "conftest: rename the fixture refusal_require_pass" in shown(result)
 
 
-@pytest.mark.parametrize(
-    ("option", "url"),
-    [
-        ("--candidate", "http://127.0.0.1:9/v1?key=hush#m"),
-        ("--judge", "node:9/v1?key=hush"),
-    ],
-)
-def test_the_query_of_a_model_s_url_is_nowhere(
-    project: Project, option: str, url: str
-) -> None:
-    project.write("said.jsonl", '{"prompt": "p", "completion": "c"}')
-    models = {"--candidate": "replay:said.jsonl", "--judge": "keyword"} | {option: url}
-    words = [word for pair in models.items() for word in pair]
-    result = project.run(*words, "--junitxml", "report.xml")
-    refused(result, f"{option}*?[[]...]")
-    files = [path for path in project.path.rglob("*") if path.is_file()]
-    said = [shown(result), *(path.read_text(errors="replace") for path in files)]
-    assert not [text for text in said if "hush" in text]
-
-
 STRICT = "[pytest]\nfilterwarnings = error\naddopts = -p no:cacheprovider\n"
 
 
