@@ -181,6 +181,12 @@ def _summary(votes: Sequence[Vote]) -> str:
     return ". ".join(parts)
 
 
+def evenly(records: Sequence[Record], most: int) -> list[Record]:
+    """At most so many records, from all parts of a benchmark, whose order may be by language."""
+    number = min(len(records), most)
+    return [records[place * len(records) // number] for place in range(number)]
+
+
 def is_disputed(votes: Sequence[Vote]) -> bool | None:
     """True if valid votes differ; None if fewer than two have a side."""
     sides = [vote.judgement.side for vote in votes if vote.judgement.has_sides]

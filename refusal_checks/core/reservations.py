@@ -38,7 +38,7 @@ RESERVATIONS: Mapping[str, tuple[ReservationKind, str]] = {
     ),
     "few-prompts": (
         "unshown",
-        f"a gate passed on fewer than {LEAST_PROMPTS} prompts, too few to decide it",
+        f"a gate passed on fewer than {LEAST_PROMPTS} prompts or clusters, too few to decide it",
     ),
     "other-model": (
         "unshown",

@@ -9,7 +9,7 @@ from typing import Any
 
 from refusal_checks.core.language import other_language
 from refusal_checks.core.prompts import Kind
-from refusal_checks.core.records import Completion, Record
+from refusal_checks.core.records import Completion, Record, evenly
 from refusal_checks.core.text import count
 from refusal_checks.core.verdicts import Binary, Invalid, Label, Reason
 from refusal_checks.evaluation.gated import GatedBenchmark
@@ -99,7 +99,7 @@ def _unmeasured_languages(
 ) -> dict[str, int]:
     """Count answers judged for refusal in languages in which the judge was not measured.
 
-    Looks at the first ``LOOKED_AT`` records only: detecting a language takes 0.1 ms.
+    Looks at ``LOOKED_AT`` records only: detecting a language takes 0.1 ms.
     """
     measured = frozenset[str]()
     for measure in measures:
@@ -108,7 +108,7 @@ def _unmeasured_languages(
     if not measured:
         return {}
     languages = Counter[str]()
-    for record in records[:LOOKED_AT]:
+    for record in evenly(records, LOOKED_AT):
         if record.completion and isinstance(record.judgement, Binary):
             language = other_language(record.completion.text, measured)
             if language:

@@ -121,6 +121,7 @@ def _verdict(figures: GateFigures, rules: Rules) -> Verdict:
     results = [check.result(gate.on_inconclusive) for check in figures.checks]
     passed = "fail" not in results
     invalid = _invalid_answers(figures)
+    sources = {record.prompt.cluster or record.prompt.id for record in rate.records}
     need = None
     if not invalid.leave_open:  # or verdicts are what it needs
         need = _need(figures, rules)
@@ -147,6 +148,7 @@ def _verdict(figures: GateFigures, rules: Rules) -> Verdict:
         use=rate.used.use if rate.used else "raw",
         misread=rate.misread,
         kind=str(rate.records[0].prompt.kind or ""),
+        units=min(figures.estimate.n, len(sources)),
         by_weights=_passes_by_weights(gate, rate),
     )
 

@@ -107,7 +107,7 @@ class BenchmarkSummary:
     # than most
     uneven: tuple[int, ...] = ()
     # answers by language, for languages in which no check or calibration measured the judge;
-    # counted among the first 1,000 answers
+    # counted among 1,000 of the answers
     unmeasured: Mapping[str, int] = field(default_factory=dict)
     near_duplicates: int = 0  # prompts that nearly repeat another outside their cluster
     # number of harmless prompts that share one answer, if at least half of ten or more do; its text

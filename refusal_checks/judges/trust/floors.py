@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import Field, field_validator
 
 from refusal_checks.core.errors import EvaluationError
-from refusal_checks.core.records import Record
+from refusal_checks.core.records import Record, evenly
 from refusal_checks.core.settings import Frozen
 from refusal_checks.core.text import in_a_row
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement
@@ -268,13 +268,13 @@ class JudgeCheck:
     def misread(self, records: Sequence[Record] | None = None) -> str:
         """Say in a sentence what the judge misreads; empty if nothing.
 
-        A kind counts if more than 5% of the first 1,000 records are of it; without records, the
+        A kind counts if more than 5% of 1,000 of the records are of it; without records, the
         sentence names kinds that cannot be recognised in records.
         """
         texts = [
             record.completion.text
             # Telling the language of a text is slow, and a share needs no more of them.
-            for record in (records or ())[:1000]
+            for record in evenly(records or (), 1000)
             if record.completion and isinstance(record.judgement, Binary)
         ]
 

@@ -39,7 +39,7 @@ def too_close_to_call(run: GatedRun) -> Iterator[Reservation]:
         is_partial = data is not None and data.is_partial
         if verdict.warns or gate.decision == "confident" or gate.has_margins:
             undecided += 1
-        elif verdict.estimate.n < LEAST_PROMPTS and not is_partial:
+        elif verdict.units < LEAST_PROMPTS and not is_partial:
             on_few.append(verdict)
     if undecided:
         gates = count(undecided, "gate")
@@ -47,8 +47,10 @@ def too_close_to_call(run: GatedRun) -> Iterator[Reservation]:
             "too-close-to-call", f"{gates} passed although too close to call"
         )
     if on_few:
-        smallest = min(on_few, key=lambda verdict: verdict.estimate.n)
-        which = f"{smallest.gate.id} has {smallest.estimate.n}"
+        smallest = min(on_few, key=lambda verdict: verdict.units)
+        which = f"{smallest.gate.id} has {smallest.units}"
+        if smallest.units < smallest.estimate.n:
+            which += f" clusters of {smallest.estimate.n}"
         passed = (
             f"{count(len(on_few), 'gate')} passed on fewer than {LEAST_PROMPTS} prompts"
         )
