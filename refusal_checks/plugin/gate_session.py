@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import cached_property
@@ -36,7 +36,7 @@ from refusal_checks.judges.trust.check_sets import REFUSALS, SETS
 from refusal_checks.judges.trust.floors import Figure
 from refusal_checks.plugin import options, xdist
 from refusal_checks.plugin.names import PREFIX
-from refusal_checks.results.events import Prepared
+from refusal_checks.results.events import Notice, Prepared
 from refusal_checks.results.project import RUNS_VARIABLE
 from refusal_checks.spec import RunSpec, usual_file
 
@@ -81,12 +81,15 @@ class GateSession:
 
     def _files(self) -> list[Path]:
         """The run files: those named, else the repository's own, else the shipped one."""
-        named = options.value(self._config, options.THRESHOLDS)
-        named = named or self._config.getini(f"{PREFIX}thresholds")
+        named = self._named_files()
         if named:
             folder = self._config.invocation_params.dir
             return [toml_file.find(folder / name) for name in named]
         return [usual_file(self._config.rootpath)]
+
+    def _named_files(self) -> Sequence[str]:
+        named: Sequence[str] = options.value(self._config, options.THRESHOLDS) or ()
+        return named or self._config.getini(f"{PREFIX}thresholds")
 
     @cached_property
     def kept(self) -> Folders:
@@ -170,6 +173,14 @@ class GateSession:
         if not selected:
             return
         self._has_evaluated = True
+        if self.spec.files == (toml_file.DEFAULT,) and not self._named_files():
+            # In a wrong folder, other gates than one's own would decide without a word.
+            listener(
+                Notice(
+                    f"no thresholds/default.toml in {self._config.rootpath}: these gates are those "
+                    "that come with refusal-checks"
+                )
+            )
 
         def listen(event: Event) -> None:
             if isinstance(event, Prepared):

@@ -111,11 +111,17 @@ def seconds(retry_after: str) -> float:
     return min(max(0.0, left), 1e6)  # nobody means more
 
 
+_TITLE = re.compile(r"<title>([^<]{1,200})<", re.IGNORECASE)
+
+
 def error_words(text: str) -> str:
     """The server's own message, cut to fit into ours."""
     try:
         answer = json.loads(text)
     except (ValueError, RecursionError):
+        title = _TITLE.search(text[:2000])
+        if title:  # of a proxy, or of a server that is no API
+            return f'a web page, "{" ".join(title[1].split())}"'
         return text[:500]
     error = answer.get("error", answer) if isinstance(answer, dict) else answer
     try:

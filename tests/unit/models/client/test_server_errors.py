@@ -42,6 +42,14 @@ def test_what_is_no_retry_after_asks_for_nothing(text: str) -> None:
     assert seconds(text) == 0
 
 
+def test_of_a_web_page_an_error_quotes_the_title() -> None:
+    page = (
+        "<!DOCTYPE html>\n<html><head><title>502\nBad Gateway</title></head><body>..."
+    )
+    words = 'http://x/v1: HTTP 502: a web page, "502 Bad Gateway"'
+    assert str(error_for("http://x/v1", 502, page)) == words
+
+
 QUESTION = (Message("user", "hello"),)
 NO_ANSWER = '{"choices": []}'
 PATIENCE = 0.4
