@@ -43,9 +43,9 @@ _FLAGS = {
 """vLLM's names of the arguments that matter here."""
 
 _UNUSUAL = re.compile(
-    r"--(enable-lora|lora-modules|speculative-|quantization|hf-overrides|hf-config-path"
-    r"|max-num-batched-tokens|performance-mode|limit-mm-per-prompt|cpu-offload-gb|num-gpu-blocks-override"
-    r"|no-enable-chunked-prefill|config)|-q$|-sc$"
+    r"--(enable-lora|lora-modules|spec-|speculative-|quantization|hf-overrides|hf-config-path"
+    r"|max-num-batched-tokens|performance-mode|limit-mm-per-prompt|language-model-only|enable-eplb"
+    r"|offload-|cpu-offload-gb|num-gpu-blocks-override|no-enable-chunked-prefill|config)|-q|-sc"
 )
 """Arguments with which weights or activations take another size than the files tell."""
 

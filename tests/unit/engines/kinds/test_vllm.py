@@ -254,7 +254,11 @@ def test_variables_that_log_texts_are_refused(
         ("--kv-cache-memory-bytes=2G", Parallel(has_cache=True)),
         ("--max-num-seqs 64", Parallel(sequences=64)),
         ("--speculative_config={}", Parallel(is_unusual=True)),
+        ("--spec-method=ngram", Parallel(is_unusual=True)),
+        ("--offload-backend prefetch", Parallel(is_unusual=True)),
+        ("-q=fp8", Parallel(is_unusual=True)),
         ("--dtype float32", Parallel(is_unusual=True)),
+        ("--dtype=bfloat16", Parallel()),
     ],
 )
 def test_the_user_s_arguments_say_how_an_engine_is_spread(
