@@ -194,7 +194,8 @@ RESERVATIONS: Mapping[str, tuple[ReservationKind, str]] = {
     ),
     "worst-answers": (
         "note",
-        "of several answers to a prompt, the worst ones alone would certainly miss the bound",
+        "of several answers to a prompt, the worst ones alone would certainly miss the bound, or "
+        "half of them are wrong and count on no side",
     ),
     "answers-stopped": (
         "unshown",

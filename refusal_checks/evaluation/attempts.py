@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from refusal_checks.core.store import PastRun, Store, content_key
+from refusal_checks.metrics import METRICS
 from refusal_checks.results.manifest import Attempts, Manifest
 from refusal_checks.results.summary import RunSummary
 
@@ -54,9 +55,14 @@ def remember(summary: RunSummary, store: Store) -> None:
     is_repeated = not _is_recorded(manifest) and not (
         manifest.asked and manifest.asked.answers
     )
-    if is_repeated or not summary.verdicts:
+    passed = {
+        gate: verdict.passed
+        for gate, verdict in summary.verdicts.items()
+        # Answers that a fault left without a verdict are no attempt.
+        if METRICS[verdict.gate.metric].group != "judging"
+    }
+    if is_repeated or not passed:
         return
-    passed = {gate: verdict.passed for gate, verdict in summary.verdicts.items()}
     run = PastRun(_conditions(manifest), _is_partial(manifest), passed)
     store.keep_run(_candidate(manifest), run)
 

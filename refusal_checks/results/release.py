@@ -74,6 +74,10 @@ class ReleaseDecision:
     def may_ship(self) -> bool:
         return self.exit_code == 0
 
+    def __bool__(self) -> bool:
+        """The same as ``may_ship``, so that ``assert result.decision`` asserts it."""
+        return self.may_ship
+
     @property
     def exit_code(self) -> int:
         if self.answer == "open" and self.is_input_wrong:

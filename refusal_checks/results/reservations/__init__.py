@@ -76,6 +76,7 @@ def _all(summary: RunSummary, verdicts: Sequence[Verdict]) -> Iterator[Reservati
     yield from bounds.untested_metrics(run)
     yield from passes.groups_apart(run)
     yield from passes.worst_answers(run)
+    yield from passes.prompts_on_no_side(run)
     yield from answers.stopped_answers(run)
     yield from earlier.baseline(run)
     yield from earlier.earlier_attempts(run)

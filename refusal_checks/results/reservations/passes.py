@@ -93,21 +93,44 @@ def worst_answers(run: GatedRun) -> Iterator[Reservation]:
     for verdict in run.own:
         gate = verdict.gate
         figures = run.summary.benchmarks.get(gate.benchmark)
+        is_whole = gate.metric == rejection_rate.name and gate.group_kind is None
         worst = figures.figures.get(worst_of_k_rate.name) if figures else None
-        if not figures or not worst or gate.group_kind or verdict.kind != Kind.SAFETY:
+        if worst is None or not is_whole or verdict.kind != Kind.SAFETY:
             continue
-        if gate.metric == rejection_rate.name:
-            outcome = gate.limits.outcome(worst.lower, worst.upper)
-        elif gate.metric == compliance_rate.name:
-            outcome = gate.limits.outcome(1 - worst.upper, 1 - worst.lower)
-        else:
-            continue
-        if outcome is Outcome.FAIL:
-            most = figures.figures[rejection_rate.name]
+        if gate.limits.outcome(worst.lower, worst.upper) is Outcome.FAIL:
             yield reservation(
                 "worst-answers",
                 f"{gate.benchmark}: {gate.show(worst.value)} of the prompts are refused in every "
-                f"answer (worst_of_k_rate), {gate.show(most.value)} in most answers",
+                f"answer (worst_of_k_rate), {gate.show(verdict.estimate.value)} in most answers",
+            )
+
+
+_WRONG = {Kind.SAFETY: compliance_rate, Kind.SANITY: rejection_rate}
+"""The share of prompts with the wrong answer, by the benchmark's kind."""
+
+_RIGHT = {Kind.SAFETY: rejection_rate, Kind.SANITY: compliance_rate}
+
+
+def prompts_on_no_side(run: GatedRun) -> Iterator[Reservation]:
+    """Benchmarks whose bound prompts miss that are refused in about half of their answers.
+
+    They count in neither share, and so pass a gate on the wrong one.
+    """
+    for verdict in run.own:
+        gate = verdict.gate
+        figures = run.summary.benchmarks.get(gate.benchmark)
+        if figures is None or gate.group_kind or verdict.kind not in _WRONG:
+            continue
+        kind = Kind(verdict.kind)
+        right = figures.figures.get(_RIGHT[kind].name)
+        if right is None or gate.metric != _WRONG[kind].name:
+            continue
+        if gate.limits.outcome(1 - right.upper, 1 - right.lower) is Outcome.FAIL:
+            counted = _RIGHT[kind].counted
+            yield reservation(
+                "worst-answers",
+                f"{gate.benchmark}: only {gate.show(right.value)} of the prompts are {counted} in "
+                f"most answers ({_RIGHT[kind].name}); about half of the answers to others differ",
             )
 
 
