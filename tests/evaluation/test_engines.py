@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from refusal_checks.engines import devices
+from refusal_checks.engines.devices import Devices
 from refusal_checks.engines.kinds import vllm
 from refusal_checks.evaluation.evaluate import Interrupted, NotStartedError
 from refusal_checks.evaluation.publisher import Publisher
@@ -188,6 +190,7 @@ def test_in_turns_the_judge_sleeps_while_the_next_candidate_answers(
 ) -> None:
     shutil.copytree(MODEL_DIR, engines.path / "other")
     engines.patch.setattr(vllm, "runs_on_cpu", lambda: False)
+    engines.patch.setattr(devices, "gpus", lambda: Devices("gpu", ("0",), 80.0))
     models = {**TURNS, "candidate_model": ["demo:aligned", "./other"]}
     found = engines.evaluate(**models)
     assert found.counts == {"passed": 6}

@@ -106,7 +106,7 @@ def test_each_recipe_takes_one_file_of_this_package(contributed: Project) -> Non
         "`politely`",
         "`office_brief`",
         "`apology_rate`",
-        "## refusal-checks benchmarks",
+        "## benchmarks",
     ):
         assert name in tables
 
