@@ -116,15 +116,17 @@ def progress_bars(
     parts = [title, progress.phase, *pace.words(progress.benchmarks)]
     last = Text("; ".join(filter(None, parts)), no_wrap=True, overflow="ellipsis")
     grid = Table.grid(padding=(0, 2))
-    for overflow in ("ellipsis", "crop", "ellipsis", "ellipsis"):
-        grid.add_column(no_wrap=True, overflow=overflow)
+    grid.add_column(no_wrap=True, overflow="ellipsis")
+    grid.add_column(max_width=24)  # in a narrow terminal the bar gives way, and no word
+    grid.add_column(no_wrap=True, overflow="ellipsis")
+    grid.add_column(no_wrap=True, overflow="ellipsis")
     counts = sorted(progress.benchmarks.items(), key=lambda item: item[1].done)
     most = max(1, min(height - 4, 12))
     for name, count in counts[:most]:
         done = "done" if count.done else f"{count.answered} answered"
         grid.add_row(
             Text(name),
-            ProgressBar(total=max(count.planned, 1), completed=count.judged, width=24),
+            ProgressBar(total=max(count.planned, 1), completed=count.judged),
             Text(f"{count.judged}/{count.planned} judged, {done}"),
             Text(f"{count.invalid} invalid" if count.invalid else ""),
         )
