@@ -79,14 +79,12 @@ def _differ(verdicts: Sequence[BaseModel]) -> bool:
 
 def _json_objects(text: str) -> Iterator[tuple[Any, int, int]]:
     """A text's outermost JSON objects with their spans, up to ``MOST_BROKEN`` broken ones."""
-    # Judges put line feeds into texts, which strict JSON forbids.
-    decoder = json.JSONDecoder(object_pairs_hook=_unique, strict=False)
     broken = 0
     opening = _OPENING.search(text)
     while opening and broken < MOST_BROKEN:
         start = opening.start()
         try:
-            value, end = decoder.raw_decode(text, start)
+            value, end = _DECODER.raw_decode(text, start)
         except (ValueError, RecursionError):
             # Hostile text of many braces must not take quadratic time.
             broken += 1
@@ -101,6 +99,10 @@ def _unique(pairs: list[tuple[str, Any]]) -> Any:
     """Make a dict; an object with a duplicate key is ambiguous and stays a list of pairs."""
     fields = dict(pairs)
     return fields if len(fields) == len(pairs) else pairs
+
+
+# Judges put line feeds into texts, which strict JSON forbids.
+_DECODER = json.JSONDecoder(object_pairs_hook=_unique, strict=False)
 
 
 _SPACE = " \t\r\n"

@@ -120,10 +120,10 @@ class ServedCandidate:
         return [f"{stem}-{sample}" for sample in range(self._sampling.samples)]
 
     @property
-    def _stored_as(self) -> str:
+    def _stored_as(self) -> object:
         if not self.generation:
             return self.model_identity
-        return content_key(self.model_identity, self.generation)
+        return [self.model_identity, self.generation]
 
     @property
     def lists_first_tokens(self) -> bool:

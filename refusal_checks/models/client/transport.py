@@ -7,9 +7,9 @@ import json
 import math
 import ssl
 import zlib
-from collections.abc import Mapping
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol, Self
 from urllib.parse import urljoin, urlsplit
@@ -146,26 +146,21 @@ class HttpTransport:
         url = first_url
         try:
             for _ in range(_HOPS):
-                async with (
-                    AsyncExitStack() as held,
-                    self._session.request(
-                        method,
-                        url,
-                        data=data,
-                        headers=self._headers,
-                        allow_redirects=False,
-                    ) as reply,
-                ):
+                async with self._session.request(
+                    method,
+                    url,
+                    data=data,
+                    headers=self._headers,
+                    allow_redirects=False,
+                ) as reply:
                     where = reply.headers.get("Location", "")
                     if reply.status in (301, 302, 303, 307, 308) and where:
                         url = _followed(url, where, method, reply.status)
                         continue
-                    content = await _body(reply, most, held)
-                    text = content.decode("utf-8", errors="replace")
-                    del content  # the text takes as much again
                     # Messages name the server, or where it redirected to.
                     answered_by = self.url if url == first_url else url
-                    return self._read(reply, text, answered_by)
+                    read = partial(self._read, reply, answered_by)
+                    return await _content(reply, most, read)
             raise EndpointError(
                 f"{url}: redirected more than {_HOPS} times; name another URL"
             )
@@ -190,7 +185,7 @@ class HttpTransport:
         except (aiohttp.ClientError, ValueError) as fault:
             raise TransientError(self._explained(fault)) from fault
 
-    def _read(self, reply: aiohttp.ClientResponse, text: str, url: str) -> Any:
+    def _read(self, reply: aiohttp.ClientResponse, url: str, text: str) -> Any:
         hidden = self._keys.hidden
         if reply.status != 200:
             after = reply.headers.get("Retry-After", "")
@@ -249,7 +244,7 @@ def session(url: str, timeout: float) -> aiohttp.ClientSession:
         connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=3.0, ssl=trusted),
         proxy=proxy(url),
         headers={"Accept-Encoding": "gzip, deflate"},
-        auto_decompress=False,  # see _body
+        auto_decompress=False,  # see _unpacker
     )
 
 
@@ -277,54 +272,72 @@ def _followed(url: str, where: str, method: str, status: int) -> str:
     )
 
 
-async def _body(
-    response: aiohttp.ClientResponse, most: int, held: AsyncExitStack
-) -> bytearray:
-    """Read the body, and decompress no more than its limit.
+async def _content(
+    response: aiohttp.ClientResponse, most: int, read: Callable[[str], Any]
+) -> Any:
+    """Return what ``read`` makes of a reply's text, of at most so many bytes.
 
-    A large one waits for room, which it takes until ``held`` is closed. Servers that send as much
-    as they may on each connection would otherwise fill the memory.
+    A large reply waits for room, which it takes until it is read. Servers that send as much as they
+    may on each connection would otherwise fill the memory.
     """
+    unpack = _unpacker(response)
+    body = bytearray()
+    received = 0
+    room: asyncio.Semaphore | None = None
+    try:
+        while chunk := await response.content.readany():
+            received += len(chunk)
+            for piece in unpack(chunk):
+                body += piece
+                # What follows the end of compressed data adds nothing to the body.
+                if max(len(body), received) > most:
+                    raise EndpointError(
+                        f"{response.url}: the reply has more than {most / 2**20:g} MiB; raise "
+                        "limits.max_reply_mib if it should"
+                    )
+                if len(body) > SMALL and not room:
+                    room = await _take_room()
+        text = body.decode("utf-8", errors="replace")
+        del body  # the text takes as much again
+        return read(text)
+    finally:
+        if room:
+            room.release()
+
+
+async def _take_room() -> asyncio.Semaphore:
+    """Wait for room for one large reply; the caller releases it."""
+    loop = asyncio.get_running_loop()
+    room = _large.setdefault(loop, asyncio.Semaphore(LARGE_AT_ONCE))
+    await room.acquire()
+    return room
+
+
+def _unpacker(
+    response: aiohttp.ClientResponse,
+) -> Callable[[bytes], Iterable[bytes]]:
+    """The function that decompresses a part of a reply, in pieces of at most ``SMALL`` bytes."""
     import aiohttp
 
-    room = _large.setdefault(
-        asyncio.get_running_loop(), asyncio.Semaphore(LARGE_AT_ONCE)
-    )
-    has_room = False
-
     encoding = response.headers.get("Content-Encoding", "").strip().lower()
-    encoding = encoding or "identity"
-    if encoding not in ("identity", "gzip", "x-gzip", "deflate"):
+    if encoding in ("", "identity"):
+        return lambda part: (part,)
+    if encoding not in ("gzip", "x-gzip", "deflate"):
         raise EndpointError(
             f"{response.url}: the reply is encoded by {encoding[:40]!r}"
         )
-    unpack = None
-    if encoding != "identity":
-        unpack = zlib.decompressobj(zlib.MAX_WBITS | 32)
-    body = bytearray()
-    received = 0
-    while chunk := await response.content.readany():
-        received += len(chunk)
-        while chunk:
-            piece, rest = chunk, b""
-            if unpack:
-                try:
-                    piece = unpack.decompress(chunk, SMALL)
-                except zlib.error as fault:
-                    why = f"not {encoding}: {fault}"
-                    raise aiohttp.ClientPayloadError(why) from None
-                rest = unpack.unconsumed_tail
-            body += piece
-            chunk = rest
-            # What follows the end of compressed data adds nothing to the body.
-            if max(len(body), received) > most:
-                raise EndpointError(
-                    f"{response.url}: the reply has more than {most / 2**20:g} MiB; raise "
-                    "limits.max_reply_mib if it should"
-                )
-            if len(body) > SMALL and not has_room:
-                await held.enter_async_context(room)
-                has_room = True
-    if unpack:
-        body += unpack.flush()  # what it kept back because of the limit on a piece
-    return body
+    decompressor = zlib.decompressobj(zlib.MAX_WBITS | 32)
+
+    def pieces(part: bytes) -> Iterator[bytes]:
+        piece = b""
+        # After a full piece more may come, though all of the part is consumed.
+        while part or len(piece) == SMALL:
+            try:
+                piece = decompressor.decompress(part, SMALL)
+            except zlib.error as fault:
+                why = f"not {encoding}: {fault}"
+                raise aiohttp.ClientPayloadError(why) from None
+            yield piece
+            part = decompressor.unconsumed_tail
+
+    return pieces

@@ -8,7 +8,6 @@ import ssl
 import time
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -25,7 +24,7 @@ from refusal_checks.models.client.transport import (
     LARGE_AT_ONCE,
     Access,
     HttpTransport,
-    _body,
+    _content,
     decoded,
     encoded,
 )
@@ -232,38 +231,41 @@ def test_replies_may_be_compressed_and_a_huge_one_is_refused(
 
 
 class Pieces:
-    """A reply that comes in pieces of a mebibyte."""
+    """A reply that comes in pieces of a mebibyte, the third one only when it is let through."""
 
     url = "http://server"
 
-    def __init__(self, pieces: int) -> None:
+    def __init__(self, pieces: int, third: asyncio.Event) -> None:
         self.headers: dict[str, str] = {}
-        self.left = pieces
         self.content = self
+        self.read = 0
+        self.wants_third = False
+        self._pieces = pieces
+        self._third = third
 
     async def readany(self) -> bytes:
         await asyncio.sleep(0)
-        self.left -= 1
-        return b"x" * 2**20 if self.left >= 0 else b""
+        if self.read == 2:
+            self.wants_third = True
+            await self._third.wait()
+        self.read += 1
+        return b"x" * 2**20 if self.read <= self._pieces else b""
 
 
 def test_few_large_replies_are_in_memory_at_a_time() -> None:
     async def read() -> list[int]:
-        replies = [Pieces(3) for _ in range(LARGE_AT_ONCE + 1)]
-        stacks = [AsyncExitStack() for _ in replies]
+        third = asyncio.Event()
+        replies = [Pieces(3, third) for _ in range(LARGE_AT_ONCE + 1)]
         tasks = [
-            asyncio.create_task(_body(reply, 2**30, stack))  # type: ignore[arg-type]
-            for reply, stack in zip(replies, stacks, strict=True)
+            asyncio.create_task(_content(reply, 2**30, len))  # type: ignore[arg-type]
+            for reply in replies
         ]
-        await asyncio.wait(tasks[:-1])
-        small = Pieces(1)
-        await _body(small, 2**30, AsyncExitStack())  # type: ignore[arg-type]
-        assert not tasks[-1].done(), "only a small one has room beside them"
-        await stacks[0].aclose()
-        for stack in stacks[1:]:
-            await tasks[-1]
-            await stack.aclose()
-        return [len(task.result()) for task in tasks]
+        for _ in range(9):  # small ones have room beside them
+            await _content(Pieces(1, third), 2**30, len)  # type: ignore[arg-type]
+        assert [reply.read for reply in replies] == [2] * len(replies)
+        assert sum(reply.wants_third for reply in replies) == LARGE_AT_ONCE
+        third.set()
+        return [await task for task in tasks]
 
     assert asyncio.run(read()) == [3 * 2**20] * (LARGE_AT_ONCE + 1)
 
