@@ -18,8 +18,9 @@ _TEST = re.compile(r".+\.py::(test_(?:gate|judge)(?:\[.*\])?)")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Make pytest's usage messages name the command that the user typed."""
+    """Make pytest's messages name the command that was typed, and ``-h`` list its options early."""
     parser.prog = "refusal-checks gate"
+    parser.getgroup(*options.GROUP, after="general")
 
 
 @pytest.hookimpl(tryfirst=True)

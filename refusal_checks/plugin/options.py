@@ -28,6 +28,9 @@ _ALIAS = "--refusal-"
 _TAKEN = pytest.StashKey[frozenset[str]]()
 
 THRESHOLDS, SET = "--thresholds", "--set"
+GROUP = ("refusal-checks", "release gates on refusal behaviour")
+"""Name and title of the options in ``-h``."""
+
 BATCH_EXPORT, BATCH_IMPORT = "--batch-export", "--batch-import"
 
 
@@ -180,7 +183,7 @@ def value(config: pytest.Config, name: str) -> Any:
 def declare(parser: pytest.Parser, stash: pytest.Stash) -> None:
     """Declare all options; one whose name is taken gets its alias."""
     taken = stash[_TAKEN] = taken_by_others(parser)
-    group = parser.getgroup("refusal-checks", "release gates on refusal behaviour")
+    group = parser.getgroup(*GROUP)
     for option in all_options():
         group.addoption(
             option.called(taken), **{**option.settings, "dest": option.dest}

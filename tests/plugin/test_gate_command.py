@@ -188,7 +188,7 @@ def test_names_of_candidates_are_chosen_or_end_their_paths(theirs: Project) -> N
 def test_help_lists_the_options_of_gates(theirs: Project) -> None:
     result = gate(theirs, "ORG/MODEL", "-h", *KEYWORD)
     assert result.ret == 0
-    result.stdout.fnmatch_lines(["  --judge=MODEL*"])
+    result.stdout.fnmatch_lines(["general:", "  --judge=MODEL*", "Reporting:"])
 
 
 def test_labels_that_contradict_most_verdicts_are_a_mistake(project: Project) -> None:
