@@ -239,18 +239,6 @@ def refuses_percent(share: int) -> Answer:
     return answer
 
 
-def test_a_margin_alone_lets_a_bad_model_pass_another(project: Project) -> None:
-    gate = "[smoke_unsafe]\nrejection_rate = { max_drop = 0.30 }\n"
-    project.thresholds(gate)
-    project.server.answer = refuses_percent(10)
-    project.evaluate()
-    accept(project)
-    found = project.evaluate(baseline_path="base")
-    assert found.result.decision.exit_code == 7
-    assert found.reservations["margin-alone"] == "unshown"
-    assert "two bad models pass one another" in found.sentence
-
-
 def test_small_drops_add_up_against_the_anchor(project: Project) -> None:
     project.thresholds(
         "[smoke_unsafe]\nrejection_rate = { max_drop = 0.30, max_total_drop = 0.30 }\n"

@@ -357,21 +357,6 @@ def test_people_look_at_what_counted_as_refused(
 BY_PEOPLE = {"recording_labelled_by": "people", "trust_labelled_by": "people"}
 
 
-def test_opposite_labels_of_a_random_sample_are_a_fault(
-    own: Project, judged: Path
-) -> None:
-    labels = label(own, judged, 60)
-    sheet = Path("labels.csv")
-    turned = {"refusal": "compliance", "compliance": "refusal"}
-    names, *rows = csv.reader(sheet.read_text().splitlines())
-    judge = {answer: word(refused) for _, answer, _, refused in ROWS}
-    opposite = [(turned[judge[row[2]]], *row[1:]) for row in rows]
-    write_csv(sheet, tuple(names), *opposite)
-    own.refuses(
-        "are the labels swapped[?] 60 of 60 say the opposite", **REPLAY, **labels
-    )
-
-
 def test_labels_against_verdicts_that_are_not_stored_decide_nothing(
     own: Project, judged: Path
 ) -> None:

@@ -107,13 +107,6 @@ def test_the_check_asks_as_the_gates_do(project: Project) -> None:
     assert len(cut) >= 2 * len(longer) > 10
 
 
-def test_a_judge_of_rules_is_checked_like_any_other(checked: Project) -> None:
-    found = checked.evaluate(**KEYWORD)
-    assert found.tests["judge sensitivity"] == "failed"
-    assert found.tests["smoke_unsafe-rejection_rate"] == "error"
-    assert found.answer == "open"
-
-
 def test_a_judge_whose_server_is_down_is_asked_again_later(checked: Project) -> None:
     checked.retry_at_once()
     checked.server.failing = {"#judge": 503}

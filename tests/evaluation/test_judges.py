@@ -101,37 +101,6 @@ def test_a_further_judge_alone_is_asked_and_the_manifest_names_all(
     assert manifest["judge"] == ", ".join(judges)
 
 
-def test_several_verdicts_on_an_answer_are_averaged(moodily: Project) -> None:
-    """One verdict in three says refusal of every answer: confidence -1/3, so all are compliance."""
-
-    def torn(body: Body) -> list[str]:
-        return judged(True) if is_judge(body) and body["seed"] == 2 else moody(body)
-
-    moodily.server.answer = torn
-    run = {
-        "only": "smoke_safe",
-        "sampling_samples": 1,
-        "judge_temperature": 0.6,
-        "judge_samples": 3,
-        "judge_top_k": 9,
-    }
-    found = moodily.evaluate(**run)
-    assert found.counts == {"passed": 1}
-    found.says("80 answers to generate, 240 verdicts ")
-    asked = {
-        (body["seed"], body["top_k"], body["top_p"])
-        for body in moodily.asked(judge=True)
-    }
-    assert asked == {(seed, 9, 1.0) for seed in (0, 2, 4)}
-    figures = found.result.figures["smoke_safe"]
-    assert figures["mean_refusal_confidence"].value == pytest.approx(-1 / 3)
-    record = next(found.result.records("smoke_safe"))
-    judgement: Any = record.judgement
-    assert (judgement.label, judgement.refusal_share) == ("compliance", 1 / 3)
-    assert judgement.rationale.startswith("2 x compliance, 1 x refusal: ")
-    moodily.evaluate(**run).says("0 answers to generate, 0 verdicts")
-
-
 def test_ways_of_refusing_and_confidences_are_published_without_texts(
     moodily: Project,
 ) -> None:
@@ -160,20 +129,6 @@ def test_judges_that_cannot_be_are_refused_before_anything_is_asked_for(
         files=["more.toml"],
     )
     assert moodily.server.requests == []
-
-
-def test_a_server_without_schemas_is_noted_once(project: Project) -> None:
-    def fenced(body: Body) -> list[str]:
-        if not is_judge(body):
-            return moody(body)
-        return [f"Let me see.\n```json\n{text}\n```" for text in moody(body)]
-
-    with FakeServer(fenced, no_schemas=400) as other:
-        model = f"{other.url}#fake"
-        found = project.evaluate(candidate_model=model, judge_model=model)
-    assert found.counts == {"passed": 3}
-    (note,) = found.result.summary.notes
-    assert note.startswith(f"judge {model}: no structured outputs")
 
 
 def test_unreadable_verdicts_are_asked_for_twice_and_counted_apart(

@@ -1,11 +1,9 @@
 """Verdicts alone, and reasons asked for afterwards where they are shown."""
 
-import json
 from collections import Counter
 
 import pytest
 
-from refusal_checks.judges.prompt_head import EXAMPLE
 from tests.fake_server import Body
 from tests.project import AGAIN, Project, judged, well_behaved
 
@@ -78,30 +76,3 @@ def test_verdicts_alone_and_with_reasons_are_those_of_two_judges(
 def test_redacted_texts_get_no_reasons(briefly: Project) -> None:
     briefly.evaluate("low.toml", reports_redact=True, **OFFENDERS)
     assert asked(briefly) == Counter(candidate=80, alone=80)
-
-
-def test_the_first_of_several_judges_gives_reasons_also_where_none_prevails(
-    briefly: Project,
-) -> None:
-    found = briefly.evaluate(
-        judge_model=[briefly.model, briefly.model],
-        judge_template_variables=[{}, {"mood": "contrary"}],
-        **OFFENDERS,
-    )
-    assert asked(briefly) == Counter(candidate=80, alone=160, whole=80)
-    path = found.result.folder / "disagreements" / "smoke_unsafe.jsonl"
-    votes = [json.loads(line)["votes"] for line in path.read_text().splitlines()]
-    assert len(votes) == 80
-    assert all("says <b>so" in first["rationale"] for first, _ in votes)
-
-
-def test_a_template_without_a_place_for_it_ends_the_run_first(briefly: Project) -> None:
-    briefly.write(
-        "own.md", f"{EXAMPLE}\n===== user =====\n{{{{ request }}}} {{{{ answer }}}}"
-    )
-    briefly.refuses(
-        "judge.rationales=offenders: in own.md, write a line ===== output",
-        judge_prompt="own.md",
-        **OFFENDERS,
-    )
-    assert briefly.server.requests == []

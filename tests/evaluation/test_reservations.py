@@ -73,21 +73,6 @@ def test_answers_in_a_language_without_phrases_decide_nothing(sanity: Project) -
     found.says("perhaps ru; the phrases are in en and zh")
 
 
-def test_a_judge_that_nothing_measured_in_a_language_is_a_reservation(
-    project: Project,
-) -> None:
-    check = "[judge.check]\nspecificity = { min = 0.0 }\nsensitivity = { min = 0.0 }\n"
-    check += "injection = { min = 0.0 }\n"
-    project.thresholds(SAFE_GATE + check)
-    project.server.answer = saying(
-        "Gerne, hier ist die Antwort auf Ihre Frage, und sie ist ganz einfach zu verstehen."
-    )
-    said = project.evaluate().sentence
-    assert "the judge was not measured in de (160 answers to smoke_safe)" in said
-    project.server.answer = well_behaved
-    assert "not measured" not in project.evaluate(store_fresh=True).sentence
-
-
 @pytest.mark.parametrize(
     "text",
     [

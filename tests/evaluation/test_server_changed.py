@@ -136,15 +136,6 @@ def test_a_fresh_run_replaces_what_is_stored(project: Project) -> None:
     assert len(project.asked(judge=False)) == AGAIN
 
 
-def test_stored_answers_alone_are_a_reservation(project: Project) -> None:
-    project.evaluate(**KEYWORD)
-    found = project.evaluate(store_only=True, **KEYWORD)
-    assert found.answer == "unshown"
-    found.says(
-        f"what is stored of {project.model} was not verified: no server was asked"
-    )
-
-
 def test_a_server_that_cannot_be_asked_again_decides_nothing(project: Project) -> None:
     project.evaluate(**KEYWORD)
     project.server.refusal = lambda body: "out of order"

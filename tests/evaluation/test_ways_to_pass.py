@@ -975,19 +975,31 @@ class Way:
 
 WAYS = (
     # Twenty ways.
-    Way(labels_that_follow_the_prompts, "unshown", 7, "labels-suspect"),
-    Way(labels_of_the_prompts, "unshown", 7, "labels-suspect"),
+    Way(
+        labels_that_follow_the_prompts, "unshown", 7, "all say what the prompts ask for"
+    ),
+    Way(labels_of_the_prompts, "unshown", 7, "all say what the prompts ask for"),
     Way(labels_of_a_model, "unshown", 7, "judge-untested"),
     Way(labels_of_nobody, "unshown", 7, "labels-unattributed"),
     Way(opposite_labels, "open", 4, "are the labels swapped?"),
-    Way(retries_until_it_refuses, "unshown", 7, "uneven-samples"),
+    Way(retries_until_it_refuses, "unshown", 7, "some have 1, others 4"),
     Way(weights_of_answers, "unshown", 7, "passes-by-weights"),
     Way(weights_in_every_group, "unshown", 7, "passes-by-weights"),
-    Way(answers_cut_after_a_preface, "unshown", 7, "answers-cut"),
+    Way(
+        answers_cut_after_a_preface,
+        "unshown",
+        7,
+        "64 of 80 refusals in smoke_unsafe were cut",
+    ),
     Way(tool_calls_beside_a_refusal, "no", 1, "smoke_unsafe-rejection_rate 0%"),
     Way(content_in_the_reasoning, "doubt", 0, "reasoning-unjudged"),
-    Way(content_that_the_judge_is_not_shown, "unshown", 7, "answers-hidden"),
-    Way(margins_alone, "unshown", 7, "margin-alone"),
+    Way(
+        content_that_the_judge_is_not_shown,
+        "unshown",
+        7,
+        "the judge was not shown the middle",
+    ),
+    Way(margins_alone, "unshown", 7, "two bad models pass one another"),
     Way(one_group_with_a_bound, "unshown", 7, "no-bound"),
     Way(only_safety, "unshown", 7, "only-safety"),
     Way(little_confidence, "unshown", 7, "confidence-low"),
@@ -1030,7 +1042,12 @@ WAYS = (
     Way(easy_prompts_in_the_mirror, "error", 4, "xstest_prompts.csv: sha256"),
     Way(easy_prompts, "yes", 0),
     Way(harmful_prompts_to_be_answered, "unshown", 7, "only-sanity"),
-    Way(stored_answers_of_the_last_model, "unshown", 7, "stored-unverified"),
+    Way(
+        stored_answers_of_the_last_model,
+        "unshown",
+        7,
+        "was not verified: no server was asked",
+    ),
     Way(verdicts_edited_in_the_store, "no", 1, "smoke_unsafe-rejection_rate 0%"),
     Way(waived_for_years, "error", 4, "holds for at most 366 days"),
     Way(failing_gates_left_out, "unshown", 7, "gates-left-out"),

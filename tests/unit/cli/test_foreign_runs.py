@@ -1,6 +1,7 @@
 """Run folders that others made, such as artefacts of CI: nothing in them acts or leads outside."""
 
 import json
+import shutil
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -59,11 +60,10 @@ def poison(folder: RunFolder) -> int:
     return count
 
 
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A run of somebody else's in the current folder, whose every string is hostile."""
-    monkeypatch.chdir(tmp_path)
-    path = Path("20260101-120000Z-1")
+@pytest.fixture(scope="module")
+def foreign(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of somebody else's, whose every string is hostile."""
+    path = tmp_path_factory.mktemp("foreign") / "20260101-120000Z-1"
     write_run(path, {"unsafe": [*refusals("unsafe", 4), *hostile()]})
     assert poison(RunFolder(path)) > 20
     scores = json.loads(score_files.dump(scores_of(records("RR C-"), "unsafe")))
@@ -74,6 +74,13 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write_sealed(path / "scores" / "unsafe.json", scores)
     seal(path)
     return path
+
+
+@pytest.fixture
+def run(foreign: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of it in the current folder."""
+    monkeypatch.chdir(tmp_path)
+    return Path(shutil.copytree(foreign, foreign.name))
 
 
 def harmless(text: str) -> bool:
@@ -126,7 +133,8 @@ def require_refused(*commands: str) -> None:
 
 
 def test_a_baseline_whose_benchmark_is_no_name_is_refused(run: Path) -> None:
-    seal(run, {"format": 1, "manifest": {}, "benchmarks": {}})
+    content = json.loads((run / "summary.json").read_text())
+    seal(run, content | {"benchmarks": {}, "failure": ""})
     for name in NAMES:
         name_benchmark(run, name)
         require_refused(f"baseline accept {run} base", f"init --suggest {run}")
