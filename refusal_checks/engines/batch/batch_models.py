@@ -26,7 +26,6 @@ from refusal_checks.models.client.capabilities import ALL, Support
 from refusal_checks.models.client.client import CHAT, TOKENIZE, Client
 from refusal_checks.models.client.label_probabilities import read_labels
 from refusal_checks.models.client.server_errors import MALFORMED
-from refusal_checks.models.client.usage import tokens
 from refusal_checks.models.model_files import declared
 from refusal_checks.models.names import Attached, Served
 
@@ -112,11 +111,11 @@ def _fits(
     if USED.get() is not None or "top_logprobs" in body:
         return True  # a verdict, which its judge reads
 
-    most, prompt = body.get("max_tokens", 0), tokens(result)[0]
+    most = body.get("max_tokens", 0)
     for choice in choices:
         fault = unusable(replace(choice, reasoning=""), most)
         is_cut_off = fault is not None and fault.reason is Reason.UNFINISHED_ANSWER
-        if is_cut_off and not fills(choice, prompt, most, most, context):
+        if is_cut_off and not fills(choice, result, most, most, context):
             return False
     return True
 

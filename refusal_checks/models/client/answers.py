@@ -25,12 +25,14 @@ _LONGEST_REASON = 64  # characters of a finish reason; the longest known has 15
 
 
 def fills(
-    answer: Completion, prompt: int, limit: int, asked: int, context: int | None
+    answer: Completion, response: Any, limit: int, asked: int, context: int | None
 ) -> bool:
     """True if the context ended an answer before it had the tokens that were ``asked`` for."""
     if answer.finish_reason != "length" or not 0 < answer.tokens < asked:
         return False
-    return answer.tokens >= limit or bool(context and prompt + answer.tokens >= context)
+    if answer.tokens >= limit:
+        return True
+    return context is not None and tokens(response)[0] + answer.tokens >= context
 
 
 def read_choices(

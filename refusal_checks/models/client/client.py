@@ -251,7 +251,6 @@ class Client:
         def read(response: Any) -> tuple[Completion, ...]:
             if options.return_token_ids:
                 self._keep_prompt_ids(messages, response)
-            prompt = tokens(response)[0]
             choices = []
             for choice in read_choices(
                 response,
@@ -259,7 +258,7 @@ class Client:
                 reasoning_end,
                 judge_reasoning=self._judge_reasoning,
             ):
-                if fills(choice, prompt, limit, requested, self.context):
+                if fills(choice, response, limit, requested, self.context):
                     choice = replace(choice, room=choice.tokens)
                 choices.append(choice)
             return tuple(choices)
