@@ -77,8 +77,27 @@ class Gpus:
         return name + self._busy
 
     def fit_apart(self, needs: Sequence[EngineNeed]) -> bool:
+        """True if there are enough GPUs for each to have its own, and no encoder wastes one."""
+        if self._is_encoder_in_the_way(needs):
+            return False
         count = len(self._ids)
         return sum(self._least(need, count) for need in needs) <= count
+
+    def _is_encoder_in_the_way(self, needs: Sequence[EngineNeed]) -> bool:
+        """True if the only model that writes can have another copy where encoders would run.
+
+        An encoder takes little of a GPU's memory and time, so that both can share it.
+        """
+        writers = [need for need in needs if not need.is_encoder]
+        if len(writers) != 1 or len(needs) == 1 or not self._devices.memory:
+            return False
+        (writer,) = writers
+        is_fixed = writer.weights is None or writer.parallel.is_given
+        if is_fixed or not self._has_copies(writer):
+            return False
+        count = len(self._ids)
+        least = self._least(writer, count)
+        return count % least == 0 and self._fit(needs, least)
 
     def fit_alone(self, need: EngineNeed) -> bool:
         return self._fit([need], self._least(need, len(self._ids)))
@@ -212,21 +231,23 @@ class Gpus:
         places = {}
         for need in needs:
             is_known = need.weights is not None and self._devices.memory
-            own_cut = cut if is_known else 0
+            own_cut = 0
+            if is_known:
+                own_cut = 1 if need.is_encoder else cut
             ids = self._ids
             if self._devices.are_slices or need in singles:
-                ids = ids[:cut]
+                ids = ids[: own_cut or cut]
             places[need] = self._place(need, ids, own_cut, shares.get(need))
         return self._with_caches(places, cut)
 
     def _singles(self, needs: Sequence[EngineNeed]) -> list[EngineNeed]:
-        """Judges of which one copy runs beside models that the user spreads."""
-        if not any(need.parallel.is_given for need in needs):
-            return []
+        """Encoders, and judges beside models that the user spreads: one copy is enough."""
+        is_spread = any(need.parallel.is_given for need in needs)
         singles = []
         for need in needs:
             is_known = need.weights is not None and self._devices.memory
-            if is_known and not (need.answers or need.parallel.is_given):
+            is_judge = not (need.answers or need.parallel.is_given)
+            if is_known and is_judge and (is_spread or need.is_encoder):
                 singles.append(need)
         return singles
 
@@ -382,9 +403,14 @@ class Gpus:
 
 
 def weights_on_each(need: EngineNeed, cut: int) -> float:
-    """GiB of a model on each GPU, split over this many unless the user sets it; 0 if unknown."""
+    """GiB of a model on each GPU, split over this many unless the user sets it; 0 if unknown.
+
+    An encoder is not split.
+    """
     parallel = need.parallel
-    shards = parallel.shards if parallel.is_given else cut
+    shards = 1 if need.is_encoder else cut
+    if parallel.is_given:
+        shards = parallel.shards
     weights = need.weights or 0.0
     if need.is_halved:
         weights /= 2
