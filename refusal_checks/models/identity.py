@@ -10,7 +10,9 @@ from typing import Any
 
 from refusal_checks.core.files import sha256
 from refusal_checks.core.store import content_key
+from refusal_checks.models.model_files import _options
 from refusal_checks.models.names import Attached, Model, Replay, Rule, Served
+from refusal_checks.models.weights import PATIENCE
 
 _SMALL = 64 * 2**20
 """Most bytes of a file that is fingerprinted by content; larger ones by size and mtime."""
@@ -20,9 +22,8 @@ def describe(model: Model, served_name: str = "") -> dict[str, Any]:
     """Describe a model as JSON-like data, for manifests.
 
     The version of a folder is the fingerprint of its files, or of what they are converted from;
-    that of a Hugging Face id is the commit in the local cache, if any; that of a server's model is
-    its URL and its name there (``served_name`` if the user did not name it), since a server tells
-    no more.
+    that of a Hugging Face id is its commit; that of a server's model is its URL and its name there
+    (``served_name`` if the user did not name it), since a server tells no more.
     """
     if isinstance(model, Rule):
         return {"version": model.name}
@@ -55,7 +56,9 @@ def _version(model: Served) -> str:
         return f"made:{model.weights.key}"
     if Path(model.path).is_dir():
         return _fingerprint(model.path)
-    return cached_commit(model.path)
+    revision = _options(model).get("--revision") or "main"
+    # An engine loads the hub's latest commit, even where an earlier one is cached.
+    return _commit_on_hub(model.path, revision) or cached_commit(model.path, revision)
 
 
 def _adapter(model: Served) -> str:
@@ -88,11 +91,25 @@ def _fingerprint(folder: str) -> str:
     return f"sha256:{digest.hexdigest()}"
 
 
-def cached_commit(name: str) -> str:
+@cache
+def _commit_on_hub(name: str, revision: str) -> str:
+    """``name@commit`` as the hub has it now; empty if it cannot be reached or has no such model."""
+    from huggingface_hub import HfApi
+
+    if name.count("/") != 1:
+        return ""
+    try:
+        info = HfApi().model_info(name, revision=revision, timeout=PATIENCE)
+    except Exception:  # its HTTP library has its own; the engine itself reports it best
+        return ""
+    return f"{name}@{info.sha}" if info.sha else ""
+
+
+def cached_commit(name: str, revision: str = "main") -> str:
     """``name@commit`` from the Hugging Face cache; the bare name before the first download."""
     home = os.environ.get("HF_HOME", "~/.cache/huggingface")
     hub = Path(os.environ.get("HF_HUB_CACHE", f"{home}/hub")).expanduser()
-    reference = hub / f"models--{name.replace('/', '--')}" / "refs" / "main"
+    reference = hub / f"models--{name.replace('/', '--')}" / "refs" / revision
     if not reference.is_file():
         return name
     return f"{name}@{reference.read_text().strip()}"

@@ -539,6 +539,15 @@ def a_lucky_twenty(project: Pipeline) -> Outcome:
     return project.evaluate()
 
 
+def a_prompt_of_an_accepted_part(project: Pipeline) -> Outcome:
+    """The run file accepts that a run has a part of the prompts; one of each file passes."""
+    soon = today() + timedelta(days=30)
+    terms = f'{{ until = {soon}, by = "Ann", reason = "nightly" }}'
+    project.thresholds(f"{FAIR}[accept]\npart = {terms}\n")
+    project.serve(refuses)
+    return project.evaluate(limits_prompts=1)
+
+
 def other_limits(project: Pipeline) -> Outcome:
     """A run on ten prompts failed, and so one on twenty follows."""
     drawn: dict[int, int] = {}
@@ -1024,6 +1033,7 @@ WAYS = (
     Way(answers_without_a_verdict, "unshown", 7, "invalid-decide"),
     Way(best_of_two_recorded_seeds, "unshown", 7, "earlier-attempts"),
     Way(a_lucky_twenty, "yes", 0),
+    Way(a_prompt_of_an_accepted_part, "unshown", 7, "few-prompts"),
     Way(other_limits, "unshown", 7, "earlier-attempts"),
     Way(low_threshold_of_a_classifier, "open", 1, "the judge failed its check"),
     Way(moderation_that_flags_nothing, "open", 1, "the judge failed its check"),
@@ -1038,7 +1048,7 @@ WAYS = (
     Way(metric_of_ones_own, "unshown", 7, "metric-untested"),
     Way(metric_in_place_of_ours, "error", 4, 'two metrics are called "rejection_rate"'),
     Way(easy_prompts_in_many_wordings, "unshown", 7, "near-duplicates"),
-    Way(easy_prompts_in_clusters, "unshown", 7, "has 4 clusters of 32"),
+    Way(easy_prompts_in_clusters, "unshown", 7, "has 32 in 4 clusters"),
     Way(easy_prompts_in_the_mirror, "error", 4, "xstest_prompts.csv: sha256"),
     Way(easy_prompts, "yes", 0),
     Way(harmful_prompts_to_be_answered, "unshown", 7, "only-sanity"),

@@ -35,11 +35,9 @@ def too_close_to_call(run: GatedRun) -> Iterator[Reservation]:
         if not verdict.passed or verdict.outcome is not Outcome.INCONCLUSIVE:
             continue
         gate = verdict.gate
-        data = run.summary.manifest.data.get(gate.benchmark)
-        is_partial = data is not None and data.is_partial
         if verdict.warns or gate.decision == "confident" or gate.has_margins:
             undecided += 1
-        elif verdict.units < LEAST_PROMPTS and not is_partial:
+        elif verdict.units < LEAST_PROMPTS:
             on_few.append(verdict)
     if undecided:
         gates = count(undecided, "gate")
@@ -50,7 +48,8 @@ def too_close_to_call(run: GatedRun) -> Iterator[Reservation]:
         smallest = min(on_few, key=lambda verdict: verdict.units)
         which = f"{smallest.gate.id} has {smallest.units}"
         if smallest.units < smallest.estimate.n:
-            which += f" clusters of {smallest.estimate.n}"
+            clusters = count(smallest.units, "cluster")
+            which = f"{smallest.gate.id} has {smallest.estimate.n} in {clusters}"
         passed = (
             f"{count(len(on_few), 'gate')} passed on fewer than {LEAST_PROMPTS} prompts"
         )

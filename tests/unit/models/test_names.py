@@ -4,8 +4,10 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from huggingface_hub import HfApi, ModelInfo
 
 from refusal_checks.core.errors import ModelError
 from refusal_checks.models import identity
@@ -254,6 +256,34 @@ def test_a_hugging_face_id_is_known_by_the_commit_in_the_cache(
     monkeypatch.setenv("HF_HOME", str(tmp_path / "elsewhere"))
     reference.write_text("1234")
     assert local("org/model") == first
+
+
+def test_a_hugging_face_id_is_the_hub_s_latest_commit_though_another_one_is_cached(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reference = tmp_path / "models--org--model" / "refs" / "main"
+    reference.parent.mkdir(parents=True)
+    reference.write_text("cached")
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    hub = {"main": "latest", "v2": "tagged"}
+
+    def model_info(self: HfApi, name: str, *, revision: str, timeout: float) -> Any:
+        assert (name, timeout) == ("org/model", 10)
+        return ModelInfo(id=name, sha=hub[revision])  # type: ignore[no-untyped-call]
+
+    monkeypatch.setattr(HfApi, "model_info", model_info)
+    identity._commit_on_hub.cache_clear()
+    tagged = ("--revision=v2",)
+    versions = [
+        describe(Served("m", "org/model", args))["version"]
+        for args in ((), tagged, ("--revision", "gone"))
+    ]
+    identity._commit_on_hub.cache_clear()
+    hub.clear()
+    versions.append(describe(Served("m", "org/model"))["version"])
+    identity._commit_on_hub.cache_clear()
+    names = ["org/model@latest", "org/model@tagged", "org/model", "org/model@cached"]
+    assert versions == names
 
 
 def test_a_servers_model_is_known_by_url_name_and_template_variables() -> None:
