@@ -1,6 +1,7 @@
 """Build a run's prompts, candidate and judges from its configuration."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
 
@@ -34,7 +35,14 @@ from refusal_checks.models.client.client import Client
 from refusal_checks.models.client.probing import try_prefill
 from refusal_checks.models.identity import model_identity
 from refusal_checks.models.model_files import Classes, classes
-from refusal_checks.models.names import Attached, Model, Replay, Rule, Served
+from refusal_checks.models.names import (
+    Attached,
+    JudgeModel,
+    Model,
+    Replay,
+    Rule,
+    Served,
+)
 from refusal_checks.models.provided import Weights
 from refusal_checks.models.recordings.recording import Recording, ReplayCandidate
 from refusal_checks.models.token_files import special_tokens
@@ -311,11 +319,14 @@ def _setup(
     def note_of_judge(line: str) -> None:
         note(f"judge {judge.name}: {line}")
 
+    asked: JudgeModel = model
+    if isinstance(model, Attached):
+        asked = replace(model, model=client.model)  # the server may have named it
     return JudgeSetup(
         name=judge.name,
         client=client,
         model_identity=model_identity(model, client.model),
-        sampling=judging.sampling_of(judge),
+        sampling=judging.sampling_of(asked),
         template=judge.template,
         running=is_attached,
         note=note_of_judge,

@@ -75,9 +75,9 @@ class JudgeConfig:
     def models(self) -> tuple[JudgeModel, ...]:
         return tuple(judge.model for judge in self.judges)
 
-    def sampling_of(self, judge: NamedJudge) -> JudgeSampling:
-        """Sampling settings of one judge."""
-        return self.sampling.of_reasoning if reasons(judge.model) else self.sampling
+    def sampling_of(self, model: JudgeModel) -> JudgeSampling:
+        """Sampling settings of one judge's model."""
+        return self.sampling.of_reasoning if reasons(model) else self.sampling
 
 
 @dataclass(frozen=True)

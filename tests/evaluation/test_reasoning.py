@@ -5,7 +5,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from tests.fake_server import Body
+from refusal_checks.core.sampling import REASONING_TOKENS
+from tests.fake_server import Body, FakeServer
 from tests.project import Project, saying
 
 GATES = """
@@ -40,6 +41,13 @@ def test_the_judge_s_answers_have_their_own_marker(sanity: Project) -> None:
     found = sanity.evaluate(judge_reasoning_end="</reason>", **MARKER)
     assert found.counts == {"error": 1, "failed": 1}
     found.says("invalid in smoke_safe: 160 unfinished verdict")
+
+
+def test_a_judge_that_only_its_server_names_has_room_to_reason(sanity: Project) -> None:
+    sanity.thresholds("[smoke_safe]\nrejection_rate = { max = 0.10 }\n")
+    with FakeServer(models=["gpt-oss-20b"]) as server:
+        sanity.evaluate(judge_model=server.url, limits_prompts=2)
+        assert {body["max_tokens"] for body in server.requests} == {REASONING_TOKENS}
 
 
 def test_reasoning_without_an_end_is_invalid_and_counted_apart(sanity: Project) -> None:
