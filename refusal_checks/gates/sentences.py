@@ -351,9 +351,13 @@ def _doubt(verdict: Verdict) -> str:
         is_within = gate.change_limits.holds(comparison.change.value)
     if is_within and verdict.outcome is not Outcome.PASS:
         return _too_close(verdict)
-    if verdict.outcome is Outcome.INCONCLUSIVE:
-        return f"; with {count(verdict.estimate.n, 'prompt')} that may be chance"
-    return ""
+    if verdict.outcome is not Outcome.INCONCLUSIVE:
+        return ""
+    what = "that"
+    if comparison:  # the sentence has told a change as well, which may be certain
+        misses = not gate.limits.holds(verdict.estimate.value)
+        what = "the miss" if misses else "the change"
+    return f"; with {count(verdict.estimate.n, 'prompt')} {what} may be chance"
 
 
 def _too_close(verdict: Verdict) -> str:
