@@ -182,11 +182,11 @@ class Gpus:
             return f"give more than {share}, or use a smaller model"
         if len(needs) == 1:
             return "use a smaller model, or more or larger GPUs"
+        if all(need.judges for need in needs):  # which have the same turn
+            return "use a smaller judge, or more or larger GPUs"
         if request.at_once:
             return "leave out --stop-early, so that they take turns"
-        if request.kind == "together":
-            return "use --set engine.placement=turns"
-        return "use a smaller judge, or more or larger GPUs"
+        return "use --set engine.placement=turns"
 
     def _require_ranks(self, needs: Sequence[EngineNeed], ids: Sequence[str]) -> None:
         """Raise UserError if arguments spread a model over more GPUs than these."""

@@ -166,6 +166,8 @@ def test_the_user_s_cores_are_the_judge_s_alone() -> None:
          "fit on GPU 0 of 24 GiB at the same time"),
         ("1 gpu 24", "candidate 15, judge 13", TOGETHER, "^use --set engine.placement=turns: "),
         ("1 gpu 24", "judge 15, other 13", AUTO, "^use a smaller judge, or more or larger GPUs: "),
+        ("1 gpu 24", "judge 15, other 13", PlacementRequest(at_once=True), "^use a smaller judge"),
+        ("1 gpu 24", "both 15, judge 13", AUTO, "^use a smaller judge"),
         ("1 gpu 80", "candidate 15 --gpu-memory-utilization 0.95, judge 13", TOGETHER,
          "^give less than --gpu-memory-utilization 0.95: "),
         ("2 gpu 24", "candidate 60, judge 13", AUTO,
