@@ -257,9 +257,7 @@ ASKED = (
             informed,
             CLUSTERED + CHECK % 0.64,
             {},
-            (
-                "Not shown: add prompts: 1 gate passed on fewer than 20 prompts, too few",
-            ),
+            ("add prompts: 1 gate passed on fewer than 20 prompts, too few",),
         ),
     ],
     ids=["shown", "redacted", "low floor", "clustered"],
