@@ -3,8 +3,8 @@
 from dataclasses import asdict
 from typing import Any
 
+from refusal_checks.gates import sentences
 from refusal_checks.gates.verdict import Verdict
-from refusal_checks.reports import explain
 from refusal_checks.results.run_folder import RunView
 
 
@@ -21,7 +21,7 @@ def of_run(run: RunView) -> dict[str, Any]:
 def of_verdict(verdict: Verdict) -> dict[str, Any]:
     estimate = verdict.estimate
     return {
-        "outcome": explain.mark(verdict),
+        "outcome": sentences.mark(verdict),
         "passed": verdict.passed,
         "figure": estimate.value,
         "interval": [estimate.lower, estimate.upper],

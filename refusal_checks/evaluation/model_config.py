@@ -324,7 +324,7 @@ def read_replay(
     table: RecordingTable, candidates: Sequence[CandidateModel]
 ) -> ReplayOptions:
     labels = {label.lower(): meaning.lower() for label, meaning in table.labels.items()}
-    require_meanings(labels, "recording.labels")
+    require_meanings(labels)
     is_recorded = any(isinstance(model, Replay) for model in candidates)
     for name in table.model_fields_set:
         if getattr(table, name) and not is_recorded:

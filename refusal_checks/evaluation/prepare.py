@@ -24,10 +24,8 @@ from refusal_checks.evaluation.judge_checks import (
     untested_scales,
 )
 from refusal_checks.evaluation.planning import (
-    Pending,
     Plan,
     Task,
-    pending,
     prompts_at_once,
 )
 from refusal_checks.evaluation.provenance import manifest
@@ -96,14 +94,6 @@ class PreparedRun:
         samples = self.config.answering.sampling.samples
         limits, models = self.config.limits, self.config.models
         return prompts_at_once(limits, models, samples, copies=copies)
-
-    def pending(self) -> Pending:
-        """Work that the prompts leave to do."""
-        return pending(self.work)
-
-    def pending_checks(self) -> list[Pending]:
-        """Work that the checks of the judges leave to do."""
-        return self.checks.pending()
 
 
 def prepare(

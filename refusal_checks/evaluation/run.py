@@ -19,7 +19,7 @@ from refusal_checks.evaluation.aio import gather_or_cancel
 from refusal_checks.evaluation.attempts import attempts, remember
 from refusal_checks.evaluation.forecast import forecast
 from refusal_checks.evaluation.phases import Pipeline
-from refusal_checks.evaluation.planning import Pending
+from refusal_checks.evaluation.planning import Pending, pending
 from refusal_checks.evaluation.prepare import PreparedRun
 from refusal_checks.evaluation.provenance import with_effort
 from refusal_checks.gates import power, unchanged
@@ -150,7 +150,7 @@ class Run:
         run, plan = self._run, self._run.work.plan
         store = run.work.store
         self._listener(Turn(self.underway))
-        todo = run.pending()
+        todo = pending(run.work)
         if store.changed:
             self.summary.note(
                 f"the store {store.path}: {store.changed} of its rows are not as they were written "
@@ -168,7 +168,7 @@ class Run:
         for line in said:
             self._say(line)
         self._compare_with_earlier(todo)
-        models = self._needed([todo, *run.pending_checks()])
+        models = self._needed([todo, *run.checks.pending()])
         placement = self._servers.place(models, before._servers if before else None)
         if placement.places:
             self._say(f"placement {placement.kind}: {placement.why}")

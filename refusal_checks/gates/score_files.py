@@ -162,10 +162,8 @@ def _unsealed(
         scores, mode="json", exclude_defaults=True
     )
     data["format"] = scores.format
-    estimates = list(data["figures"].values())
-    for by_use in data.get("views", {}).values():
-        estimates += by_use.values()
-    for estimate in estimates:
+    labelled = data.get("labelled", {})
+    for estimate in (*data["figures"].values(), *labelled.values()):
         for key, value in estimate.items():
             estimate[key] = round(value, _DIGITS)
     figures = data.pop("figures")

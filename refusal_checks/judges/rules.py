@@ -139,7 +139,7 @@ READERS: Mapping[type[Valid], tuple[Callable[[str], Judgement | None], str]] = {
 """How the labels of each type of verdict are read, and which there are, in words."""
 
 
-def require_meanings(meanings: Mapping[str, str], option: str) -> None:
+def require_meanings(meanings: Mapping[str, str]) -> None:
     """Raise UserError unless every meaning in ``recording.labels`` is a known one."""
     for label, meaning in meanings.items():
         if meaning == INVALID:
@@ -147,7 +147,7 @@ def require_meanings(meanings: Mapping[str, str], option: str) -> None:
         if all(read(meaning) is None for read, _ in READERS.values()):
             meanings_read = "; ".join(in_words for _, in_words in READERS.values())
             raise UserError(
-                f"{option} {label}={meaning}: write one of: {meanings_read}; or {INVALID}"
+                f"recording.labels {label}={meaning}: write one of: {meanings_read}; or {INVALID}"
             )
 
 

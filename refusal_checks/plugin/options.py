@@ -51,7 +51,7 @@ class Option(NamedTuple):
         """The attribute in which pytest stores its value."""
         return PREFIX + self.name.removeprefix("--").replace("-", "_")
 
-    def called(self, taken: frozenset[str] = frozenset()) -> str:
+    def called(self, taken: frozenset[str]) -> str:
         """Its name in this session, where the names in ``taken`` belong to other plugins."""
         return self.alias if self.name in taken else self.name
 

@@ -10,10 +10,13 @@ import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
+
+if TYPE_CHECKING:
+    from refusal_checks.plugin.hooks import Gates
 
 KEY = "refusal_checks"
 """Key of ``workerinput``."""
@@ -55,24 +58,15 @@ def say_gates(config: pytest.Config) -> None:
             Path(signal).touch()
 
 
-class Handler(Protocol):
-    """What the controller needs from the part of the plugin that handles gates."""
-
-    @property
-    def config(self) -> pytest.Config: ...
-    @property
-    def is_gate(self) -> Callable[[str], bool]: ...
-    def start(self, nodeids: list[str]) -> None: ...
-
-
 class Controller:
     """Registered in every session, but acts only in a process that starts workers.
 
-    ``active`` returns the handler of gates, None before there are any; ``activate`` also makes it.
+    ``active`` returns the part that handles gates, None before there are any; ``activate`` also
+    makes it.
     """
 
     def __init__(
-        self, active: Callable[[], Handler | None], activate: Callable[[], Handler]
+        self, active: Callable[[], Gates | None], activate: Callable[[], Gates]
     ) -> None:
         self._active = active
         self._activate = activate

@@ -12,9 +12,7 @@ from typing import NamedTuple
 from refusal_checks.core.text import clean, count
 from refusal_checks.gates.comparison import Comparison
 from refusal_checks.gates.gate import Outcome, Waiver
-from refusal_checks.gates.sentences import USES, moves, sentence
-from refusal_checks.gates.sentences import group_of as group_of
-from refusal_checks.gates.sentences import mark as mark
+from refusal_checks.gates.sentences import USES, group_of, mark, moves, sentence
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.gates.wording import margins_in_words, requirement
 from refusal_checks.metrics import METRICS

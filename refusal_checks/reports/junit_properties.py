@@ -5,13 +5,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from refusal_checks.core.text import clean
+from refusal_checks.gates import sentences
 from refusal_checks.gates.comparison import Comparison
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.lines import line_of
 from refusal_checks.gates.sentences import sentence
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.floors import Figure, JudgeCheck
-from refusal_checks.reports import explain
 from refusal_checks.results.release import ReleaseDecision
 from refusal_checks.results.summary import RunSummary
 
@@ -115,7 +115,7 @@ def _groups(verdict: Verdict) -> dict[str, object]:
         return {}
     failed = [group.gate.group or "" for group in verdict.groups if not group.passed]
     return {
-        "worst_group": explain.group_of(verdict),
+        "worst_group": sentences.group_of(verdict),
         "failed_groups": ", ".join(failed) or None,
     }
 
@@ -137,7 +137,7 @@ def _outcome(verdict: Verdict) -> dict[str, object]:
         "bound_lower": verdict.bounds[0],
         "bound_upper": verdict.bounds[1],
         "outcome": verdict.outcome.value,
-        "result": explain.mark(verdict).rstrip("?").lower(),
+        "result": sentences.mark(verdict).rstrip("?").lower(),
         "confidence": verdict.level,
         "prompts_needed": need and need.prompts,
         "samples_needed": need and need.samples,

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from refusal_checks.core.labelling import by_whom
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.text import clean, count
+from refusal_checks.gates import sentences
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.sentences import moves, sentence, short, worst_first
 from refusal_checks.gates.verdict import Verdict
@@ -17,7 +18,7 @@ from refusal_checks.metrics import METRICS, rejection_rate
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.metrics.worst_case import worst_of_k_rate
 from refusal_checks.models.names import RECORDED_LABELS
-from refusal_checks.reports import attack_matrix, explain
+from refusal_checks.reports import attack_matrix
 from refusal_checks.reports.explain import select
 from refusal_checks.results.benchmark_summary import BenchmarkSummary
 from refusal_checks.results.release import release_decision
@@ -148,7 +149,7 @@ def lighter(run: RunSummary) -> Iterator[str]:
     if earlier:
         named = " and ".join(f"{name} of {day}" for name, day in sorted(earlier))
         yield f"change: in points since {named}"
-    if any(explain.mark(verdict).endswith("?") for verdict in run.verdicts.values()):
+    if any(sentences.mark(verdict).endswith("?") for verdict in run.verdicts.values()):
         yield "?: too few prompts to be sure of the outcome"
     yield from unneeded_acceptances(run)
     yield from unchecked_margins(run)

@@ -5,12 +5,12 @@ from typing import NamedTuple
 
 from refusal_checks.core.layout import told_apart
 from refusal_checks.core.text import clean
+from refusal_checks.gates import sentences
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.gates.wording import bounds_in_words
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.refusal import invalid_rate
-from refusal_checks.reports import explain
 from refusal_checks.results.summary import RunSummary
 
 CANDIDATE_WIDTH = 20
@@ -59,7 +59,7 @@ def rows(runs: Sequence[RunSummary], verbose: bool = False) -> list[Row]:
                     rows.append(Row("ERROR", clean(gate), name, is_main, error=error))
                 elif verdict and (is_main or verbose or not _is_extra(verdict)):
                     cells = tuple(_cells(verdict))
-                    mark = explain.mark(verdict)
+                    mark = sentences.mark(verdict)
                     rows.append(Row(mark, clean(gate), name, is_main, cells))
     return rows
 

@@ -1,27 +1,18 @@
 """Export a run's records as one table with a row per answer."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Protocol
+from typing import Any
 
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.files import replacing
 from refusal_checks.core.records import Record, is_disputed
+from refusal_checks.results.run_folder import RunFolder
 
 Row = dict[str, Any]
-
-
-class Answers(Protocol):
-    @property
-    def path(self) -> Path: ...
-    @property
-    def benchmarks(self) -> Sequence[str]: ...
-    @property
-    def is_unfinished(self) -> bool: ...
-    def records(self, benchmark: str) -> Iterable[Record]: ...
 
 
 _COLUMNS = {
@@ -50,14 +41,14 @@ _LISTS = {
 COLUMNS = (*_EMPTY, *_LISTS)  # names of all columns
 
 
-def rows(run: Answers) -> Iterator[Row]:
+def rows(run: RunFolder) -> Iterator[Row]:
     of_all: Row = {"unfinished": run.is_unfinished}
     for benchmark in run.benchmarks:
         for record in run.records(benchmark):
             yield _row(record) | of_all | {"benchmark": benchmark}
 
 
-def write_table(run: Answers, path: Path) -> int:
+def write_table(run: RunFolder, path: Path) -> int:
     import datasets  # takes seconds; no other command needs it
     from datasets import Features, List, Value
 

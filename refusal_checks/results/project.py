@@ -54,9 +54,9 @@ def new_run_id() -> str:
             started += timedelta(seconds=1)
 
 
-def usual_folder(folder: Path | None = None) -> Path:
+def usual_folder() -> Path:
     """Find the folder of a project's store, as a gate run in one of its folders does."""
-    return configured(folder or Path.cwd()).get(FOLDER_KEY, ROOT).expanduser()
+    return configured(Path.cwd()).get(FOLDER_KEY, ROOT).expanduser()
 
 
 def usual_root(folder: Path | None = None) -> Path:

@@ -107,12 +107,12 @@ def rogan_gladen(
         )
 
     youden = errors.sensitivity + errors.specificity - 1
-    value = _within(0.0, (share + errors.specificity - 1) / youden)
+    value = _within((share + errors.specificity - 1) / youden)
     # A share outside by chance is no more certain than one at the end of the range.
     nearest = min(max(share, least), most)
     near_low, near_high = _interval(nearest, n, errors, confidence)
-    lower = _within(0.0, min(low, near_low))
-    upper = _within(0.0, max(high, near_high))
+    lower = _within(min(low, near_low))
+    upper = _within(max(high, near_high))
     return Estimate(value, min(lower, value), max(upper, value), n)
 
 
@@ -168,8 +168,8 @@ def _adjusted(errors: JudgeErrors) -> tuple[_Share, _Share]:
     )
 
 
-def _within(lowest: float, value: float) -> float:
-    return min(1.0, max(lowest, value))
+def _within(value: float) -> float:
+    return min(1.0, max(0.0, value))
 
 
 def _z(confidence: float) -> float:

@@ -42,7 +42,7 @@ def with_reasoning(text: str, message: Mapping[str, Any], end: str = "") -> str:
     return f"[Reasoning]\n{reasoning.strip()}\n\n{_ANSWER}\n{text}"
 
 
-def split_reasoning(message: Mapping[str, Any], end: str = "") -> tuple[str, State]:
+def split_reasoning(message: Mapping[str, Any], end: str) -> tuple[str, State]:
     """The answer in a server's message without its reasoning; empty if the reasoning did not end.
 
     A server with a reasoning parser puts the reasoning into its own field. Without one, the

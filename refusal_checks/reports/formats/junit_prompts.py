@@ -17,10 +17,11 @@ from refusal_checks.core.prompts import Kind
 from refusal_checks.core.records import Record
 from refusal_checks.core.text import clean
 from refusal_checks.core.verdicts import Invalid
+from refusal_checks.gates import sentences
 from refusal_checks.gates.offenders import MissedBound, offender
 from refusal_checks.gates.wording import requirement
 from refusal_checks.metrics import METRICS, by_prompt, rejection_rate
-from refusal_checks.reports import explain, messages, rows
+from refusal_checks.reports import messages, rows
 from refusal_checks.results.manifest import Data
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary
@@ -127,7 +128,7 @@ def _properties(
     )
     if bound:
         gate, verdict = bound.gate, summary.verdicts[bound.gate.id]
-        mark = explain.mark(verdict)
+        mark = sentences.mark(verdict)
         counted = (
             f"A failed case is a prompt that counts against the gate {gate.id}: {mark}."
         )

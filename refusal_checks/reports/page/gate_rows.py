@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from refusal_checks.core.text import count
+from refusal_checks.gates import sentences
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.gates.wording import bounds_in_words, margins_in_words
 from refusal_checks.metrics import METRICS, Metric
 from refusal_checks.metrics.statistics.intervals import Estimate
-from refusal_checks.reports import explain
 from refusal_checks.reports.explain import select
 from refusal_checks.reports.rows import benchmark_of
 from refusal_checks.results.run_folder import RunView
@@ -62,7 +62,7 @@ class GateRow:
     @property
     def mark(self) -> str:
         if self.verdict:
-            return explain.mark(self.verdict)
+            return sentences.mark(self.verdict)
         if self.error or not self.gate:
             return "ERROR"
         if not self.early:

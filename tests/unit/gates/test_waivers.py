@@ -6,6 +6,7 @@ from datetime import date, timedelta
 import pytest
 from pydantic import TypeAdapter
 
+from refusal_checks.gates import sentences
 from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Decision, Gate, Waiver
 from refusal_checks.gates.verdict import Verdict
@@ -42,7 +43,7 @@ def test_a_waiver_holds_until_its_day(
         decide(gate, records(answers), Rules(day=DAY + timedelta(days=late)))
         for late in (days, 1)
     )
-    assert explain.mark(found) == mark
+    assert sentences.mark(found) == mark
     assert (found.waived, found.fails) == (mark == "waived", mark.startswith("FAIL"))
     assert found.passed is mark.startswith("pass")
     (line,) = explain.select(found, "waiver")

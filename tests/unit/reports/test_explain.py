@@ -10,6 +10,7 @@ from syrupy.assertion import SnapshotAssertion
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import Binary, Chosen, Invalid, Label, Reason
+from refusal_checks.gates import sentences
 from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.estimate_set import EstimateVariant
 from refusal_checks.gates.estimates import Rules
@@ -21,7 +22,7 @@ from refusal_checks.judges.trust.floors import Check, JudgeCheck
 from refusal_checks.metrics import METRICS, by_prompt
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.metrics.statistics.sample_size import Need
-from refusal_checks.reports import explain, junit_properties
+from refusal_checks.reports import junit_properties
 from refusal_checks.reports.changes import moved
 from refusal_checks.reports.doubts import what_decides
 from refusal_checks.reports.explain import remarks_on
@@ -96,7 +97,7 @@ def test_all_that_is_said_of_a_verdict(case: str, snapshot: SnapshotAssertion) -
         for each in remarks_on(verdict)
     ]
     told += [f"moved: {each.heading}" for each in moved(verdict)]
-    assert "\n".join([f"mark: {explain.mark(verdict)}", *told]) == snapshot
+    assert "\n".join([f"mark: {sentences.mark(verdict)}", *told]) == snapshot
 
 
 @pytest.mark.parametrize("case", ["breach", "views", "change"])
