@@ -1,7 +1,6 @@
-"""Fails a session of tests that changed a file of the machine's: a program, or one of the home.
+"""Fails a session of tests that changed a program of the machine's, or a package.
 
-What lies in temporary folders, in the checkout and in ``~/.cache`` is not looked at: the first are
-the tests' own, git shows the second, and caches of the package and of its tools change in each run.
+What people's own programs change meanwhile is not looked at: home, caches, temporary folders.
 """
 
 import os
@@ -15,27 +14,16 @@ import pytest
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-OTHERS = (
-    ".cache",
-    ".bash_history",
-    ".zsh_history",
-    ".python_history",
-    ".viminfo",
-    "__pycache__",
-)
-"""Caches, and what people's shells and editors change at home while tests run."""
-
 Snapshot = Mapping[str, tuple[int, ...]]
 """Paths, with all that tells one file from another: kind, size, time of change and inode."""
 
 
 def watched_folders() -> list[Path]:
-    """The default PATH, the folders of this Python's programs and packages, and home."""
-    home = Path.home()
+    """The default PATH, and the folders of this Python's and this user's programs and packages."""
     programs = [Path(name) for name in DEFAULT_PATH.split(":")]
     programs += [Path(sys.executable).parent, Path(sys.executable).resolve().parent]
     packages = [Path(sysconfig.get_path(name)) for name in ("purelib", "platlib")]
-    return [*programs, *packages, home, home / ".local" / "bin", home / ".config"]
+    return [*programs, *packages, Path.home() / ".local" / "bin"]
 
 
 def snapshot(folders: Iterable[Path]) -> Snapshot:
@@ -45,7 +33,7 @@ def snapshot(folders: Iterable[Path]) -> Snapshot:
         path.resolve() for path in folders if os.access(path, os.R_OK | os.X_OK)
     }:
         for entry in os.scandir(folder):
-            if entry.name in OTHERS:
+            if entry.name == "__pycache__":
                 continue
             if entry.is_dir(follow_symlinks=False):
                 entries[entry.path] = (stat.S_IFDIR,)
