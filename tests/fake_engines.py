@@ -20,7 +20,13 @@ TWO = {**DEMO, "judge_args": "--max-model-len 512"}
 """The same with an engine for each."""
 
 
-def install(folder: Path) -> None:
+FAKE = f"""
+import sys; sys.path.insert(0, {str(ROOT)!r})
+from tests.fake_vllm import main; main()
+"""
+
+
+def install(folder: Path, script: str = FAKE) -> None:
     """Put a fake ``vllm`` package into the folder that engines are started from."""
     entrypoints = folder / "vllm" / "entrypoints"
     # Where a build of vLLM for GPUs is installed, its command is started, else its module.
@@ -29,10 +35,7 @@ def install(folder: Path) -> None:
         path.parent.mkdir(parents=True)
         for part in (path.parent, entrypoints, entrypoints.parent):
             (part / "__init__.py").touch()
-        path.write_text(
-            f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
-            "from tests.fake_vllm import main; main()\n"
-        )
+        path.write_text(script)
 
 
 @contextmanager

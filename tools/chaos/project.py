@@ -18,7 +18,7 @@ import psutil
 
 from refusal_checks.core.store import _digest
 from refusal_checks.results.release import EXIT_CODES, HEADLINES
-from tests import toy_model
+from tests import fake_engines, toy_model
 from tests.forked import Forked
 from tests.processes import lives, wait_until
 from tools.chaos import server
@@ -78,13 +78,7 @@ class Project:
         (folder / "test_gates.py").write_bytes(
             (ROOT / "tests/gates/test_gates.py").read_bytes()
         )
-        entrypoints = folder / "vllm" / "entrypoints"
-        for module in ("openai/api_server.py", "cli/main.py"):
-            path = entrypoints / module
-            path.parent.mkdir(parents=True)
-            for parent in (path.parent, entrypoints, entrypoints.parent):
-                (parent / "__init__.py").touch()
-            path.write_text(ENTRY.format(path=server.__file__))
+        fake_engines.install(folder, ENTRY.format(path=server.__file__))
 
     @property
     def attached(self) -> tuple[str, ...]:
