@@ -217,7 +217,9 @@ def _is_refused(judgement: Judgement) -> bool:
 def _uneven(answers: Answers) -> tuple[int, ...]:
     """The fewest and the most answers of a prompt; empty if few prompts have another number."""
     numbers = Counter(len(several) for several in answers.values())
-    others = len(answers) - max(numbers.values(), default=0)
+    if not numbers:
+        return ()
+    others = len(answers) - max(numbers.values())
     if others * ONE_IN < len(answers):
         return ()
     return min(numbers), max(numbers)
