@@ -4,8 +4,9 @@ import importlib.metadata
 import os
 import platform
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import chain
 from typing import Any
@@ -75,9 +76,16 @@ def manifest(
         recorded_model=loaded.recording.model if loaded.recording else "",
         judge=", ".join(judge.name for judge in judging.judges),
         models=Models(
-            candidate=ModelFacts(**describe(answering.model)),
+            candidate=ModelFacts(
+                **describe(_named(answering.model, capabilities.get("candidate", ())))
+            ),
             judges={
-                judge.name: _judge_facts(judge, max_tokens.get(judge.name), usual)
+                judge.name: _judge_facts(
+                    judge,
+                    _named(judge.model, capabilities.get("judge", ())),
+                    max_tokens.get(judge.name),
+                    usual,
+                )
                 for judge in judging.judges
             },
         ),
@@ -129,16 +137,33 @@ def _max_tokens(judges: Judges) -> dict[str, int]:
     return limits
 
 
-def _judge_facts(judge: NamedJudge, max_tokens: int | None, usual: int) -> ModelFacts:
+def _named(model: Model, servers: Iterable[str]) -> Model:
+    """The model with the name that a server gave it, where the user gave none.
+
+    Args:
+        servers: URL and name of each attached model in this role.
+    """
+    if not isinstance(model, Attached) or model.model:
+        return model
+    for server in servers:
+        url, _, name = server.rpartition("#")
+        if url == model.url:
+            return replace(model, model=name)
+    return model
+
+
+def _judge_facts(
+    judge: NamedJudge, model: Model, max_tokens: int | None, usual: int
+) -> ModelFacts:
     """Facts about a judge; its token limit is left out if it is the usual one."""
     own = max_tokens if max_tokens and max_tokens > usual else None
-    facts = describe(judge.model)
+    facts = describe(model)
     return ModelFacts(
         **facts,
-        template=judge.template or _picked(judge.model),
+        template=judge.template or _picked(model),
         max_tokens=own,
-        is_classifier=is_classifier(judge.model),
-        remark=remark_on(judge.model),
+        is_classifier=is_classifier(model),
+        remark=remark_on(model),
     )
 
 

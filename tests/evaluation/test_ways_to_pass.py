@@ -405,11 +405,12 @@ def candidate_as_judge(project: Pipeline) -> Outcome:
     return project.evaluate(judge_model=project.model)
 
 
-def candidate_as_judge_with_other_variables(project: Pipeline) -> Outcome:
+def candidate_as_judge_in_other_words(project: Pipeline) -> Outcome:
+    """The server's only model, which the run file does not name, and other variables."""
     project.serve(refuses)
     variables = {"thinking": False}
     return project.evaluate(
-        judge_model=project.model, judge_template_variables=variables
+        judge_model=project.server.url, judge_template_variables=variables
     )
 
 
@@ -1021,7 +1022,7 @@ WAYS = (
     Way(asked_only_under_an_attack, "unshown", 7, "no-bound"),
     Way(another_seed_in_a_fresh_folder, "unshown", 7, "earlier-attempts"),
     Way(candidate_as_judge, "unshown", 7, "judge-is-candidate"),
-    Way(candidate_as_judge_with_other_variables, "unshown", 7, "judge-is-candidate"),
+    Way(candidate_as_judge_in_other_words, "unshown", 7, "judge-is-candidate"),
     Way(content_in_another_language, "unshown", 7, "language-unmeasured"),
     Way(content_in_base64, "no", 1, "smoke_unsafe-rejection_rate 0%"),
     Way(judge_that_reads_no_request, "unshown", 7, "judge-weak"),
