@@ -354,8 +354,7 @@ class Engines(Servers):
             for process in self._await(group, say):
                 say(
                     f"{process.engine.title} did not get the memory planned for "
-                    f"{process.spec.model} beside another engine: it starts again and "
-                    "measures what is there"
+                    f"{process.spec.model}: it starts again and measures what is there"
                 )
                 process.place = replace(process.place, cache=None)
                 self._launch(process, say)
@@ -378,8 +377,7 @@ class Engines(Servers):
                     self._learn(process, say)
                 except OutOfMemoryError:
                     asleep = [other for other in self._needs if other.is_asleep]
-                    is_sized = len(group) > 1 and process.place.cache is not None
-                    if not (asleep or is_sized):
+                    if not asleep and process.place.cache is None:
                         raise
                     for other in asleep:
                         other.stop()

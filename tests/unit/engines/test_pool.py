@@ -160,7 +160,13 @@ def test_an_engine_refused_its_memory_starts_again_alone_and_measures(
     found.start(said.append)
     assert done == ["model: True", "other: True", "model: False"]
     (line,) = [line for line in said if "starting" not in line]
-    assert line.startswith("vLLM did not get the memory planned for model")
+    assert line.startswith("vLLM did not get the memory planned for model: ")
+    # Beside an engine that runs already, it is the only one that starts.
+    done.clear()
+    candidate = next(iter(found._engines.values()))
+    candidate.place = replace(candidate.place, cache=1.0)
+    found._start([candidate], said.append)
+    assert done == ["model: True", "model: False"]
 
 
 def test_an_engine_that_runs_out_of_memory_at_work_measures_at_its_second_start(
