@@ -86,7 +86,7 @@ class Recording:
             first = missing[0].id
             near = difflib.get_close_matches(first, ids[:COMPARED], 1, 0.5) or ids[:1]
             parts.append(
-                f"{count(len(ids), 'id')}, the nearest to {first} is {brief(near[0])}"
+                f"{count(len(ids), 'id')} (the nearest to {first} is {brief(near[0])})"
             )
         texts = self.all_of("prompt")
         if texts:

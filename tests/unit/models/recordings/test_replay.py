@@ -211,7 +211,7 @@ def test_missing_prompts_are_counted_and_the_first_is_named(write: Write) -> Non
     assert "a.csv: no answers for 2 of the 3 prompts of bench" in message
     assert "of bench; first v1, v3. Record" in message
     assert (
-        "--set recording.partial=true. The file has 1 id, the nearest to v1 is 'v2'"
+        "--set recording.partial=true. The file has 1 id (the nearest to v1 is 'v2')"
         in message
     )
     other = read(write("b.csv", "prompt,answer\nFIRST question,hello\nmore,so\n"))
