@@ -137,7 +137,9 @@ class RunResult:
         Raises:
             DataError: there are no answers, or their file is damaged.
         """
-        return self.run.folder.records(benchmark)
+        folder = self.run.folder
+        require_known(benchmark, folder.benchmarks, "records", "benchmark", DataError)
+        return folder.records(benchmark)
 
     def frame(self) -> DataFrame:
         """Return all answers of the only candidate as a table, one row per answer."""
