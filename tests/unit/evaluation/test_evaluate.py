@@ -118,7 +118,7 @@ def test_a_spec_becomes_a_result(spec: RunSpec, server: FakeServer) -> None:
     assert result.candidates == ("fake",)
     assert result.decision.answer == "unshown"
     assert len(list(result.records("own"))) == len(result.frame()) == 24
-    with pytest.raises(DataError, match='no benchmark "../own".*mean "own".*: own'):
+    with pytest.raises(DataError, match=r'no benchmark "../own".*mean "own".*: own'):
         result.records("../own")
     assert repr(result).startswith("<RunResult of fake: ")
     assert result.summary.manifest.spec["sampling"] == {"samples": 2}
