@@ -10,6 +10,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 
 from refusal_checks.core.errors import EndpointError
+from refusal_checks.models.client.token_limits import PROMPT_ALONE
 
 Returned = TypeVar("Returned")
 
@@ -76,7 +77,8 @@ def error_for(url: str, status: int, text: str, retry_after: str = "") -> Endpoi
     message = f"{url}: HTTP {status}: {error_words(text)}"
     if status == 400 and is_filtered(text):
         return FilteredError(message, status)
-    if status in (400, 413, 422) and _TOO_LONG.search(text):
+    is_too_long = _TOO_LONG.search(text) or PROMPT_ALONE.search(text)
+    if status in (400, 413, 422) and is_too_long:
         return PromptTooLongError(message, status)
     if status == 429:
         return TransientError(message, status, seconds(retry_after), ATTEMPTS_BUSY)

@@ -19,6 +19,15 @@ _PROMPT = re.compile(
 )
 
 
+PROMPT_ALONE = re.compile(
+    r"\b(?:prompt|input)\b.{0,40}(?:too (?:long|large)|longer than|exceed(?:s|ed)\b)|"
+    r"input length should be|`inputs` must have less than",
+    re.IGNORECASE,
+)
+"""A refusal of the prompt, whatever the answer's limit: Anthropic's, Gemini's, Mistral's, Ollama's
+(which says by how much it is too long), Together's, Alibaba's, TGI's."""
+
+
 _ANSWER = re.compile(r"max_(?:\w+_)?tokens|output tokens|completion", re.IGNORECASE)
 """A refusal of the answer's token limit; a smaller limit may be accepted."""
 
@@ -35,6 +44,8 @@ def next_limit(refusal: str, refused: int) -> int | None:
     It is what the server's message leaves for the answer, else half of the refused limit; None if
     the prompt alone is too long.
     """
+    if PROMPT_ALONE.search(refusal):
+        return None
     most, prompt = most_allowed(refusal), _PROMPT.search(refusal)
     if most and prompt:
         left = most - int(prompt[1])
