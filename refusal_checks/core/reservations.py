@@ -93,7 +93,8 @@ RESERVATIONS: Mapping[str, tuple[ReservationKind, str]] = {
     ),
     "labels-contradict-judge": (
         "unshown",
-        f"labels of this run's answers contradict more than {MANY:.0%} of the judge's verdicts",
+        f"labels of this run's answers contradict more than {MANY:.0%} of the judge's verdicts, or "
+        "the rate that follows from labels certainly misses a bound that the judge's rate meets",
     ),
     "judge-uneven": (
         "note",

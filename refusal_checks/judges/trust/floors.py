@@ -308,18 +308,18 @@ class JudgeCheck:
                 figures |= dict.fromkeys(checks.figures)
         below = []
         for figure in figures:
-            floor = getattr(usual, figure)
-            if not isinstance(floor, Floor):
-                continue
+            bound = getattr(usual, figure)
             own = [check for check in self.checks if check.figure == figure]
             if not own:
                 below.append(f"{figure} is not checked")
             for check in own:
-                if check.estimate and not floor.allows(check.estimate.value):
-                    least = check.form.replace(".1%", ".0%")
+                if check.estimate and not bound.allows(check.estimate.value):
+                    limit = bound.min if isinstance(bound, Floor) else bound.max
+                    where = "below" if isinstance(bound, Floor) else "above"
+                    form = check.form.replace(".1%", ".0%")
                     below.append(
-                        f"{check.name} {check.estimate.value:{check.form}}, below "
-                        f"{floor.min:{least}}"
+                        f"{check.name} {check.estimate.value:{check.form}}, {where} "
+                        f"{limit:{form}}"
                     )
         if not below:
             return ""
