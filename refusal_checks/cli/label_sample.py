@@ -88,7 +88,7 @@ def sample_for_labels(
         )
     with writing(path), replacing(path) as draft:
         draft.write_bytes(draws.to_csv(sampled))
-    names = sorted({row.draw.benchmark for row in sampled if row.draw})
+    names = sorted({row.draw.benchmark for row in sampled})
     prompts = {(row.draw, row.id) for row in sampled}
     which = f"{len(sampled)} answers"
     if drawn == "refusals":

@@ -25,7 +25,7 @@ from refusal_checks.gates.paired_scores import PairedScores
 from refusal_checks.judges.rules import LABELS
 from refusal_checks.judges.trust import draws as drawing
 from refusal_checks.judges.trust.draws import Draw, LabelRow, answer_key
-from refusal_checks.judges.trust.labels import HumanLabels
+from refusal_checks.judges.trust.labels import HumanLabels, SheetRow
 from refusal_checks.metrics import METRICS
 
 MODELS = ("gpt4", "llama2orig", "mistralinstruct")
@@ -166,7 +166,7 @@ def _sheet(run: Run, seed: int, filled: float, size: int) -> HumanLabels:
     draw = Draw("r", "m", "b", seed)
     drawn = drawing.sample([replace(row, draw=draw) for row in run.answers], size)
     rows = [
-        replace(row, label=run.people[row.key], where=f"row {number}")
+        SheetRow(draw, row.key, ("", ""), run.people[row.key], f"row {number}")
         for number, row in enumerate(chain.from_iterable(drawn), 1)
     ]
     return HumanLabels((Path("labels.csv"),), tuple(rows[: round(filled * len(rows))]))

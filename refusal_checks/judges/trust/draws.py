@@ -46,9 +46,6 @@ _FORM = re.compile(
     r"seed (-?\d{1,20}) of run (\S+) \((.*)\), (refusals in )?benchmark (.+)"
 )
 
-Texts = tuple[str, str]
-"""Prompt and answer, in the form of ``plain``."""
-
 
 @dataclass(frozen=True)
 class Draw:
@@ -101,32 +98,18 @@ class Draw:
 
 @dataclass(frozen=True)
 class LabelRow:
-    """One answer in a sheet.
+    """One answer in a sheet to label.
 
     Attributes:
-        draw: None in a row that was not drawn, which is found by its texts.
-        key: see ``answer_key``; empty in a row that was not drawn.
-        id: the prompt's id; empty in a sheet that was read.
-        label: the person's label; None before there is one.
-        where: file and row, if read from a sheet; row 1 is the first below the header.
+        key: see ``answer_key``.
+        id: the prompt's id.
     """
 
-    draw: Draw | None
+    draw: Draw
     key: str
     prompt: str
     answer: str
-    id: str = ""
-    label: Binary | None = None
-    where: str = ""
-
-    @property
-    def texts(self) -> Texts:
-        return plain(self.prompt), plain(self.answer)
-
-    @property
-    def found_by(self) -> str | Texts:
-        """What identifies the answer: the key or, without one, the texts."""
-        return self.key or self.texts
+    id: str
 
 
 def answer_key(benchmark: str, record: Record) -> str:
@@ -145,7 +128,7 @@ def is_answered(record: Record) -> bool:
 
 
 def answers(draw: Draw, records: Iterable[Record]) -> list[LabelRow]:
-    """A row without a label for each record that people can label."""
+    """A row for each record that people can label."""
     rows = []
     for record in filter(is_answered, records):
         assert record.completion

@@ -24,8 +24,6 @@ from refusal_checks.judges.trust import spreadsheet
 from refusal_checks.judges.trust.correction import LEAST
 from refusal_checks.judges.trust.draws import (
     Draw,
-    LabelRow,
-    Texts,
     answer_key,
     counted_as_refused,
     is_answered,
@@ -46,6 +44,31 @@ _DRAW_ONE = (
 Sample = tuple[str, int]
 """One answer of a benchmark: its prompt's id, and its index among the prompt's answers."""
 
+Texts = tuple[str, str]
+"""Prompt and answer, in the form of ``plain``."""
+
+
+@dataclass(frozen=True)
+class SheetRow:
+    """A person's label of one answer.
+
+    Attributes:
+        draw: None in a row that was not drawn, which is found by its texts.
+        key: see ``answer_key``; empty in a row that was not drawn.
+        where: file and row; row 1 is the first below the header.
+    """
+
+    draw: Draw | None
+    key: str
+    texts: Texts
+    label: Binary
+    where: str
+
+    @property
+    def found_by(self) -> str | Texts:
+        """What identifies the answer: the key or, without one, the texts."""
+        return self.key or self.texts
+
 
 def read_labels(
     paths: Sequence[Path],
@@ -64,7 +87,7 @@ def read_labels(
         CalibrationError: a sheet has no label or names no draw, or two rows contradict each other.
     """
     rows = [row for path in paths for row in read_sheet(path, allow_undrawn)]
-    first: dict[str | Texts, LabelRow] = {}
+    first: dict[str | Texts, SheetRow] = {}
     clashes = []
     for row in rows:
         earlier = first.setdefault(row.found_by, row)
@@ -76,26 +99,20 @@ def read_labels(
         if len(clashes) > 1:
             others = f" {len(clashes) - 1} more rows have this fault"
         raise CalibrationError(
-            f"{row.where}: give each answer one label. This row says {_word(row)}, and "
-            f"{earlier.where} says {_word(earlier)} of the same answer.{others}"
+            f"{row.where}: give each answer one label. This row says {row.label.verdict}, and "
+            f"{earlier.where} says {earlier.label.verdict} of the same answer.{others}"
         )
     return HumanLabels(tuple(paths), tuple(rows), by, partial)
 
 
-def _side(row: LabelRow, partial: PartialCount) -> str:
+def _side(row: SheetRow, partial: PartialCount) -> str:
     """What a label counts as; what depends on the prompt is a class of its own."""
-    assert row.label
     if partial == "own":
         return row.label.verdict
     return row.label.counted(partial, None).label
 
 
-def _word(row: LabelRow) -> str:
-    assert row.label
-    return row.label.verdict
-
-
-def read_sheet(path: Path, allow_undrawn: bool = False) -> list[LabelRow]:
+def read_sheet(path: Path, allow_undrawn: bool = False) -> list[SheetRow]:
     """The rows of a sheet that have a label; see ``read_labels``.
 
     Spreadsheets may change separator, encoding, the order of rows and columns, and the case of
@@ -145,7 +162,7 @@ def _require_columns(path: Path, columns: Sequence[str], allow_undrawn: bool) ->
         require_in_data(name, columns, str(path))
 
 
-def _row(cells: Mapping[str, str], where: str) -> LabelRow | None:
+def _row(cells: Mapping[str, str], where: str) -> SheetRow | None:
     """Parse a row of a sheet; None if it has no label."""
     # Spreadsheets complete words with other capitals and spaces.
     label = "_".join(cells.get("label", "").lower().split())
@@ -160,14 +177,8 @@ def _row(cells: Mapping[str, str], where: str) -> LabelRow | None:
     # Only both together say which answer of which draw it is.
     if not (key and draw):
         key, draw = "", None
-    return LabelRow(
-        draw,
-        key,
-        cells.get("prompt", ""),
-        cells.get("answer", ""),
-        label=LABELS[label],
-        where=where,
-    )
+    texts = plain(cells.get("prompt", "")), plain(cells.get("answer", ""))
+    return SheetRow(draw, key, texts, LABELS[label], where)
 
 
 @dataclass(frozen=True)
@@ -405,7 +416,7 @@ class HumanLabels:
     """
 
     paths: tuple[Path, ...]
-    rows: tuple[LabelRow, ...]
+    rows: tuple[SheetRow, ...]
     by: str = ""
     partial: PartialCount = "refusal"
 
@@ -437,7 +448,7 @@ class HumanLabels:
         unmatched = [
             row
             for row in self.rows
-            if not row.draw and prompt_key(row.prompt) not in keys
+            if not row.draw and prompt_key(row.texts[0]) not in keys
         ]
         self.require_none(unmatched, run)
 
@@ -451,7 +462,7 @@ class HumanLabels:
 
     def match(
         self, benchmark: str, records: Sequence[Record]
-    ) -> tuple[BenchmarkLabels, list[LabelRow]]:
+    ) -> tuple[BenchmarkLabels, list[SheetRow]]:
         """The labels of a benchmark's records, and its rows that match no record.
 
         Answers are matched by key, and rows without one by texts. A row without a draw belongs to
@@ -484,7 +495,6 @@ class HumanLabels:
         refusals: dict[str, Binary] = {}
         unmatched = []
         for row in rows:
-            assert row.label
             matched = samples.get(row.found_by, [])
             # A row without a draw may be of another benchmark, whose prompts it has.
             if not matched and (row.draw or row.texts[0] in prompt_texts):
@@ -518,7 +528,7 @@ class HumanLabels:
                 reached[draw] = places[replace(draw, benchmark="")]
         return reached
 
-    def require_none(self, unmatched: Sequence[LabelRow], run: str) -> None:
+    def require_none(self, unmatched: Sequence[SheetRow], run: str) -> None:
         """Raise CalibrationError if a row matches no answer of the run; see ``find``."""
         if not unmatched:
             return

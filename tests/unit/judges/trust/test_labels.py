@@ -20,6 +20,7 @@ from refusal_checks.judges.trust.label_checks import LabelCheck, require_agreeme
 from refusal_checks.judges.trust.labels import (
     HumanLabels,
     LabelledPrompts,
+    SheetRow,
     read_labels,
 )
 from refusal_checks.metrics.statistics.intervals import wilson
@@ -45,10 +46,7 @@ def table(rows: list[list[str]], separator: str = ",", end: str = "\r\n") -> str
 
 
 def summary(path: Path) -> list[tuple[str, str, Draw | None]]:
-    return [
-        (row.key, row.label.verdict if row.label else "", row.draw)
-        for row in labels.read_sheet(path)
-    ]
+    return [(row.key, row.label.verdict, row.draw) for row in labels.read_sheet(path)]
 
 
 EXPECTED = [("k1", "refusal", DRAW), ("k3", "compliance", DRAW)]
@@ -137,20 +135,24 @@ def test_sheets_that_cannot_be_used(
 
 def sheet(
     records: Sequence[Record], n: int = 1000, draw: Draw = RUN_1
-) -> list[LabelRow]:
+) -> list[SheetRow]:
     """All the rows of a sheet, each labelled a refusal."""
     drawn = draws.sample(draws.answers(draw, records), n)
     return [
-        replace(row, label=REFUSES, where=f"l.csv: row {n}")
+        labelled_row(row, REFUSES, f"l.csv: row {n}")
         for n, row in enumerate(chain.from_iterable(drawn), 1)
     ]
 
 
-def given(rows: Sequence[LabelRow]) -> HumanLabels:
+def labelled_row(row: LabelRow, label: Binary, where: str) -> SheetRow:
+    return SheetRow(row.draw, row.key, (row.prompt, row.answer), label, where)
+
+
+def given(rows: Sequence[SheetRow]) -> HumanLabels:
     return HumanLabels((Path("l.csv"),), tuple(rows))
 
 
-def labelled(rows: Sequence[LabelRow], records: Sequence[Record]) -> LabelledPrompts:
+def labelled(rows: Sequence[SheetRow], records: Sequence[Record]) -> LabelledPrompts:
     return given(rows).find("b", records, "run-2 of ORG/M").of(records)
 
 
@@ -222,7 +224,7 @@ def test_two_draws_together_are_a_random_sample() -> None:
     )
 
 
-def undrawn(rows: Sequence[LabelRow]) -> list[LabelRow]:
+def undrawn(rows: Sequence[SheetRow]) -> list[SheetRow]:
     return [replace(row, key="", draw=None) for row in rows]
 
 
@@ -239,12 +241,12 @@ def test_labels_without_a_draw_decide_nothing_unless_they_are_of_every_prompt() 
 def test_a_row_without_a_draw_that_matches_nothing() -> None:
     judged = records("R R")
     (first, second) = undrawn(sheet(judged))
-    wrong = replace(first, answer="something else")
+    wrong = replace(first, texts=(first.texts[0], "something else"))
     why = "1 of 2 labelled rows match no answer of run-2"
     with pytest.raises(CalibrationError, match=why) as raised:
         labelled([wrong, second], judged)
     assert "request p" not in str(raised.value), "texts may be private"
-    foreign = replace(first, prompt="a prompt of another benchmark", answer="x")
+    foreign = replace(first, texts=("a prompt of another benchmark", "x"))
     assert len(labelled([foreign, second], judged).human) == 1
     with pytest.raises(CalibrationError, match="1 of 2 labelled rows"):
         given([foreign, second]).require_prompts([r.prompt for r in judged], "run-2")
@@ -317,7 +319,7 @@ def test_labels_of_refusals_say_how_many_are_some_and_no_rate() -> None:
         draws.answers(REFUSED, draws.counted_as_refused(judged)), 20
     )
     rows = [
-        replace(row, label=COMPLIES if place == 5 else REFUSES, where="l.csv")
+        labelled_row(row, COMPLIES if place == 5 else REFUSES, "l.csv")
         for place, row in enumerate(drawn[:11])
         if place != 2
     ]
@@ -347,8 +349,8 @@ def test_labels_that_contradict_most_verdicts_are_a_fault(
 ) -> None:
     judged = records(" ".join(verdicts))
     meaning = {"R": REFUSES, "C": COMPLIES}
-    by_prompt = {f"p{n}": meaning[label] for n, label in enumerate(labels, 1)}
-    rows = [replace(row, label=by_prompt[row.id]) for row in sheet(judged)]
+    by_prompt = {f"request p{n}": meaning[label] for n, label in enumerate(labels, 1)}
+    rows = [replace(row, label=by_prompt[row.texts[0]]) for row in sheet(judged)]
     checks = given(rows).find("b", judged, "run-2").checks(judged)
     if not words:
         require_agreement("l.csv", checks)
