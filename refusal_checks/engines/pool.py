@@ -129,6 +129,17 @@ def _is_back_in(process: EngineProcess, place: Assignment) -> bool:
     return replace(place, memory=old.memory, cache=old.cache) == old
 
 
+def _have_own_gpus(engines: Sequence[EngineProcess]) -> bool:
+    """True if each is assigned GPUs, and no two the same."""
+    taken: set[str] = set()
+    for process in engines:
+        own = process.place.devices
+        if not own or not taken.isdisjoint(own):
+            return False
+        taken.update(own)
+    return True
+
+
 def _size(need: EngineNeed) -> Mapping[str, Any]:
     return asdict(need) | {"model": ""}
 
@@ -406,7 +417,7 @@ class Engines(Servers):
         return [process for process in self._needs if process.place.turn == self._turn]
 
     def _must_load_alone(self, engines: Sequence[EngineProcess]) -> bool:
-        if self.placement.kind == "split":
+        if self.placement.kind == "split" or _have_own_gpus(engines):
             return False
         for process in engines:
             is_sized = (

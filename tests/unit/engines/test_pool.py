@@ -19,6 +19,7 @@ from refusal_checks.core.sampling import JudgeSampling, Sampling
 from refusal_checks.core.settings import Limits
 from refusal_checks.engines import devices, process
 from refusal_checks.engines.devices import Devices
+from refusal_checks.engines.engine import Assignment
 from refusal_checks.engines.kinds import vllm
 from refusal_checks.engines.kinds.transformers import Transformers
 from refusal_checks.engines.kinds.vllm import Vllm
@@ -137,6 +138,34 @@ def test_engines_that_share_a_gpu_start_at_once_if_their_caches_are_told_and_aga
         assert line.startswith(
             f"vLLM ended during the run and was started again, once: {model};"
         )
+
+
+@pytest.mark.parametrize(("second", "steps"), [("1", AT_ONCE), ("0", ALONE)])
+def test_judges_of_a_turn_start_at_once_on_gpus_of_their_own(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    second: str,
+    steps: list[str],
+) -> None:
+    monkeypatch.setattr(vllm, "runs_on_cpu", lambda: False)
+    monkeypatch.setattr(devices, "gpus", lambda: GPU)
+    done: list[str] = []
+
+    def is_ready(own: process.EngineProcess, *_: object) -> bool:
+        done.append(f"ready {own.spec.model}")
+        return True
+
+    def launch(own: process.EngineProcess) -> None:
+        done.append(f"launch {own.spec.model}")
+
+    monkeypatch.setattr(process.EngineProcess, "launch", launch)
+    monkeypatch.setattr(process.EngineProcess, "is_ready", is_ready)
+    found = engines(tmp_path, ALIGNED, OTHER)
+    found.placement = replace(found.placement, kind="turns")
+    for own, gpu in zip(found._needs, ("0", second), strict=True):
+        own.place = Assignment(devices=(gpu,), turn=1)
+    found.start(print, turn=1)
+    assert done == steps
 
 
 def test_an_engine_refused_its_memory_starts_again_alone_and_measures(
