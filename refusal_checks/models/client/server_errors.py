@@ -40,8 +40,12 @@ _TOO_LONG = re.compile(
 do not fit, or that they allow fewer tokens of an answer."""
 
 
-_FILTER_CODES = ("content_filter", "data_inspection_failed")
-"""Codes of an error by which Azure's and Alibaba's content filters withhold an answer."""
+_FILTERS = ("content_filter", "data_inspection_failed", "1301")
+"""Codes or types of an error by which the content filters of Azure and Moonshot, of Alibaba and of
+Zhipu withhold an answer."""
+
+_FILTER_WORDS = "Content Exists Risk"
+"""With these words DeepSeek's does."""
 
 
 class PromptTooLongError(EndpointError):
@@ -95,7 +99,11 @@ def is_filtered(text: str) -> bool:
     except (ValueError, RecursionError):
         return False
     error = answer.get("error", answer) if isinstance(answer, dict) else answer
-    return isinstance(error, dict) and error.get("code") in _FILTER_CODES
+    if not isinstance(error, dict):
+        return False
+    words = str(error.get("message", ""))
+    names = (error.get("code"), error.get("type"))
+    return words.startswith(_FILTER_WORDS) or any(name in _FILTERS for name in names)
 
 
 def seconds(retry_after: str) -> float:

@@ -18,6 +18,7 @@ from refusal_checks.models.client import server_errors, transport
 from refusal_checks.models.client.attaching import listed_context
 from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.client.server_errors import (
+    FilteredError,
     PromptTooLongError,
     error_for,
     seconds,
@@ -173,6 +174,14 @@ def test_a_refusal_says_how_many_tokens_to_ask_for(server: str) -> None:
     assert next_limit(words, 8192) == (expected or None)
     for status in (400, 422):
         assert isinstance(error_for("http://x/v1", status, words), PromptTooLongError)
+
+
+@pytest.mark.parametrize("server", CASES["filters"])
+def test_a_filter_is_no_other_refusal(server: str) -> None:
+    words = CASES["filters"][server]
+    assert isinstance(error_for("http://x/v1", 400, words), FilteredError)
+    quoted = json.dumps({"error": {"message": f"unknown field: {words}"}})
+    assert not isinstance(error_for("http://x/v1", 400, quoted), FilteredError)
 
 
 @given(st.text(max_size=300), st.integers(1, 10_000))

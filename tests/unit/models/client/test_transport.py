@@ -341,11 +341,9 @@ def test_no_message_about_a_proxy_shows_its_password(
 def test_no_more_requests_than_allowed_are_under_way_and_waiting_is_no_time_of_the_server() -> (
     None
 ):
-    with FakeServer(delay=0.05) as server:
-        assert (
-            len(post(server.url, times=8, pace=RequestPace(at_once=1), timeout=0.3))
-            == 8
-        )
+    with FakeServer(delay=0.1) as server:
+        one = RequestPace(at_once=1)
+        assert len(post(server.url, times=8, pace=one, timeout=0.75)) == 8
     assert server.most_at_once == 1
 
 
