@@ -154,9 +154,19 @@ FINISHED = frozenset(
 FILTERED = "content_filter"
 """The finish reason of an answer that a server's content filter withheld or cut."""
 
-ABORTED = frozenset({"abort", "aborted", "cancelled", "canceled", "error"})
-"""The server ended the request, as vLLM and SGLang say where they are told to end themselves: the
-text so far does not count as an answer."""
+ABORTED = frozenset(
+    {
+        "abort",
+        "aborted",
+        "cancelled",
+        "canceled",
+        "error",
+        "insufficient_system_resource",
+        "network_error",
+    }
+)
+"""The server ended the request: vLLM and SGLang where they are told to end themselves, DeepSeek and
+Zhipu where they fail. The text so far does not count as an answer."""
 
 FINISH_REASONS = FINISHED | ABORTED | {"eos_token", "stop_sequence", "None"}
 """Known finish reasons, which are safe to show; any other word may be a model's text."""

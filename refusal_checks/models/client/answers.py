@@ -158,13 +158,15 @@ REASONS: Mapping[str, str] = {
     "stop_sequence": "stop",
     "end_turn": "stop",
     "eos": "stop",
-    # by a limit: OpenAI's word, Anthropic's, and Inspect's
+    # by a limit: OpenAI's word, Anthropic's two, and Inspect's
     "length": "length",
     "max_tokens": "length",
+    "model_context_window_exceeded": "length",
     "model_length": "length",
-    # by a filter: OpenAI's word, and Anthropic's
+    # by a filter: OpenAI's word, Anthropic's, and Zhipu's
     "content_filter": "content_filter",
     "refusal": "content_filter",
+    "sensitive": "content_filter",
 }
 """Words for why an answer ended, with the one that stands for each."""
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from refusal_checks.core.prompts import Message
 from refusal_checks.core.records import State
-from refusal_checks.models.client.answers import read_scores
+from refusal_checks.models.client.answers import read_reason, read_scores
 from refusal_checks.models.client.client import Client
 from refusal_checks.models.client.label_probabilities import (
     TOP,
@@ -183,6 +183,22 @@ def test_labels_are_read(
     assert body.get("logprob_token_ids") == ([48, 49] if has_tokenizer else None)
     assert has_tokenizer or body["top_logprobs"] == TOP
     assert not {"response_format", "structured_outputs"} & set(body)
+
+
+@pytest.mark.parametrize(
+    ("said", "read"),
+    [
+        ("eos", "stop"),
+        ("model_context_window_exceeded", "length"),
+        ("sensitive", "content_filter"),
+        (["stop"], "list"),
+        (None, "None"),
+    ],
+)
+def test_servers_have_words_of_their_own_for_how_an_answer_ended(
+    said: object, read: str
+) -> None:
+    assert read_reason(said) == read
 
 
 SCORED: list[Any] = [None, *({str(n): {"logprob": -float(n)}} for n in (1, 2, 3))]
