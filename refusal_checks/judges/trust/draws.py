@@ -157,7 +157,6 @@ def sample_refusals(rows: Iterable[LabelRow], n: int) -> list[LabelRow]:
     """
     by_place: dict[str, LabelRow] = {}
     for row in rows:
-        assert row.draw
         by_place[row.draw.place(row.key)] = row
     return [by_place[place] for place in sorted(by_place)[:n]]
 
@@ -175,7 +174,6 @@ def sample(rows: Iterable[LabelRow], n: int) -> list[list[LabelRow]]:
     # By draw, then by prompt, then by key: equal answers to a prompt are labelled once.
     grouped: dict[Draw, dict[str, dict[str, LabelRow]]] = {}
     for row in rows:
-        assert row.draw
         by_prompt = grouped.setdefault(row.draw, {})
         by_prompt.setdefault(row.id, {})[row.key] = row
 
