@@ -241,13 +241,13 @@ class Gpus:
         return self._with_caches(places, cut)
 
     def _singles(self, needs: Sequence[EngineNeed]) -> list[EngineNeed]:
-        """Encoders, and judges beside models that the user spreads: one copy is enough."""
-        is_spread = any(need.parallel.is_given for need in needs)
+        """Judges of which one copy runs beside models that the user spreads."""
+        if not any(need.parallel.is_given for need in needs):
+            return []
         singles = []
         for need in needs:
             is_known = need.weights is not None and self._devices.memory
-            is_judge = not (need.answers or need.parallel.is_given)
-            if is_known and is_judge and (is_spread or need.is_encoder):
+            if is_known and not (need.answers or need.parallel.is_given):
                 singles.append(need)
         return singles
 
@@ -379,12 +379,14 @@ class Gpus:
             counts[largest] += least[largest]
 
     def _has_copies(self, need: EngineNeed) -> bool:
-        """False if one engine cannot run several copies of a model independently.
+        """False if one engine cannot run several copies of a model, or need not.
 
-        Those of a mixture of experts compute in step, with the experts divided among them; and a
-        process sees one slice of a GPU.
+        Those of a mixture of experts compute in step, with the experts divided among them; a
+        process sees one slice of a GPU; and an encoder reads an answer in one step, where its
+        writer takes one for each token.
         """
-        return not (need.is_mixture or self._devices.are_slices)
+        is_single = need.is_mixture or need.is_encoder
+        return not (is_single or self._devices.are_slices)
 
     def _place(
         self, need: EngineNeed, ids: tuple[str, ...], cut: int, share: float | None
