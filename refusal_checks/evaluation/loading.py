@@ -99,7 +99,7 @@ def load_prompts(
     empty = _without_prompts(benchmarks, gates, plan)
     if empty:
         raise UserError(
-            f"{_table(empty)}: raise the limit of {benchmarks[empty.benchmark].limit} prompts, "
+            f"{_table(empty)}: raise the limit of prompts, {benchmarks[empty.benchmark].limit}, "
             "which leaves none of this group, or deselect the gate"
         )
     plan, left_out = _attacked(plan, whole, benchmarks, gates, note)

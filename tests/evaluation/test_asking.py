@@ -123,7 +123,7 @@ def test_a_limit_takes_a_part_and_is_in_the_manifest(project: Project) -> None:
     assert (data["smoke_unsafe"].limit, data["smoke_safe"].limit) == (16, None)
     assert found.result.summary.benchmarks["smoke_unsafe"].prompts == 16
     project.refuses(
-        "smoke_unsafe.language.zh*raise the limit of 1 prompts*leaves none",
+        "smoke_unsafe.language.zh*raise the limit of prompts, 1, which leaves none",
         limits_prompts=1,
     )
 

@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record
+from refusal_checks.core.text import count
 from refusal_checks.core.verdicts import Judgement
 from refusal_checks.gates.offenders import MissedBound
 from refusal_checks.gates.verdict import Verdict
@@ -113,7 +114,7 @@ def _facts(record: Record) -> Iterator[str]:
         if completion.finish_reason != "stop":
             yield f"ended by {completion.finish_reason}"
         if completion.tokens:
-            yield f"{completion.tokens} tokens"
+            yield count(completion.tokens, "token")
         if completion.mean_logprob is not None:
             yield f"mean log-probability {completion.mean_logprob:.3f}"
         if completion.reasoning:

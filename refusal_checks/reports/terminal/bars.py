@@ -77,7 +77,9 @@ class Speed:
             self.left(counts),
         )
         if counts and answers is not None:
-            yield f"{answers:.0f} answers/s"
+            # A slow model gives less than one a second, which must not read as none.
+            digits = ".0f" if answers >= 10 else ".2g"
+            yield f"{answers:{digits}} answers/s"
         if tokens:
             yield f"{tokens:,.0f} tokens/s"
         if left is not None:

@@ -39,6 +39,8 @@ def test_a_line_names_what_goes_on_its_speed_and_the_time_left() -> None:
     now.tokens = lambda: 12_345
     counted = paced((0.0, progress(a=1)), (10.0, now))
     assert "1,234 tokens/s" in progress_line("", now, counted)
+    slow = paced((0.0, progress(a=1)), (40.0, progress(a=6)))
+    assert progress_line("", progress(a=6), slow).endswith("; 0.25 answers/s")
     many = progress(a=1, b=2, c=3, d=4, e=5)
     many.phase = "checking the judge"
     assert progress_line("org/model (1 of 2)", many, Speed()) == (
