@@ -424,7 +424,10 @@ class Client:
         return await self.post(CHAT, body, finished)
 
     def _require_whole(self, messages: Sequence[Message], response: Any) -> None:
-        """Raise if the server read a part of the conversation: Ollama cuts what does not fit."""
+        """Raise if the server read a part of the conversation.
+
+        Ollama cuts what does not fit, and some chat templates leave out system messages.
+        """
         read = tokens(response)[0]
         characters = sum(len(turn.content) for turn in messages)
         if not read or characters <= CHARACTERS_A_TOKEN * read:
@@ -432,8 +435,8 @@ class Client:
         words = sum(len(turn.content.split()) for turn in messages)
         if read < TOKENS_A_WORD * words:
             raise PromptTooLongError(
-                f"{self.url}: give the server a larger context: it read {read} tokens of a "
-                f"conversation of {words} words, so it cut the rest without saying so"
+                f"{self.url}: give the server a larger context, or a chat template that shows "
+                f"every message: it read {read} tokens of a conversation of {words} words"
             )
 
     async def post(
