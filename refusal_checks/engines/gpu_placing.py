@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from refusal_checks.core import text
 from refusal_checks.core.errors import UserError
 from refusal_checks.engines.devices import Devices
 from refusal_checks.engines.engine import Assignment
@@ -194,8 +195,8 @@ class Gpus:
             ranks = need.parallel.ranks
             if ids and ranks > len(ids):
                 raise UserError(
-                    f"{need.name}: {ranks} GPUs needed and {len(ids)} there ({', '.join(ids)}): "
-                    f"spread it over fewer with its arguments, or give it more{self._busy}"
+                    f"{_shortage([need], ranks, ids)}: spread it over fewer with its arguments, or "
+                    f"give it more{self._busy}"
                 )
             if self._devices.are_slices and ranks > 1:
                 raise UserError(
@@ -356,8 +357,7 @@ class Gpus:
         counts = dict(least)
         if sum(counts.values()) > len(ids):
             raise UserError(
-                f"{', '.join(need.name for need in group)}: {sum(least.values())} GPUs needed "
-                f"and {len(ids)} there ({', '.join(ids) or 'none'}): give more with "
+                f"{_shortage(group, sum(least.values()), ids)}: give more with "
                 "candidate.devices or judge.devices, or use --set engine.placement=turns, or "
                 f"together{self._busy}"
             )
@@ -402,6 +402,12 @@ class Gpus:
         if need.parallel.is_given or not cut:
             return place
         return replace(place, shards=cut, copies=max(1, len(ids) // cut))
+
+
+def _shortage(needs: Sequence[EngineNeed], number: int, ids: Sequence[str]) -> str:
+    names = ", ".join(need.name for need in needs)
+    needed = text.count(number, "GPU")
+    return f"{names}: {needed} needed and {len(ids)} there ({', '.join(ids) or 'none'})"
 
 
 def weights_on_each(need: EngineNeed, cut: int) -> float:

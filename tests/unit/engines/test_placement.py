@@ -186,7 +186,7 @@ def test_the_user_s_cores_are_the_judge_s_alone() -> None:
         ("4 gpu 80", "candidate 15 -tp 8, judge 13", AUTO,
          "^org/candidate: 8 GPUs needed and 4 there .0, 1, 2, 3.: spread it over fewer"),
         ("2 gpu 80", PAIR, PlacementRequest(candidate_devices=("0", "1")),
-         "^org/judge: 1 GPUs needed and 0 there .none.: give more with"),
+         "^org/judge: 1 GPU needed and 0 there .none.: give more with"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_placed_says_so(
