@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,11 @@ from refusal_checks.models.names import Attached, Model, Replay, Rule, Served
 from refusal_checks.models.weights import PATIENCE
 
 _SMALL = 64 * 2**20
-"""Most bytes of a file that is fingerprinted by content; larger ones by size and mtime."""
+"""Most bytes of a file that is fingerprinted by all of its content."""
+
+_PARTS, _PART = 32, 2**16
+"""Of a larger file so many parts of so many bytes, evenly spaced, are: images and network shares
+may give two checkpoints one time, and their weights have one size."""
 
 
 def describe(model: Model, served_name: str = "") -> dict[str, Any]:
@@ -44,6 +49,7 @@ def describe(model: Model, served_name: str = "") -> dict[str, Any]:
     return {
         "version": _version(model),
         "args": list(model.args),
+        "files": _files(model),
         **settings,
         "adapter": _adapter(model),
         "engine": model.engine,
@@ -59,6 +65,17 @@ def _version(model: Served) -> str:
     revision = _options(model).get("--revision") or "main"
     # An engine loads the hub's latest commit, even where an earlier one is cached.
     return _commit_on_hub(model.path, revision) or cached_commit(model.path, revision)
+
+
+def _files(model: Served) -> dict[str, str]:
+    """Digests of the files that arguments name, such as a chat template."""
+    digests = {}
+    for argument in model.args:
+        for word in (argument, argument.partition("=")[2]):
+            # Unlike Path, it bears an argument that is too long for a path.
+            if os.path.isfile(word) and os.path.getsize(word) <= _SMALL:  # noqa: PTH113, PTH202
+                digests[word] = sha256(Path(word))
+    return digests
 
 
 def _adapter(model: Served) -> str:
@@ -88,7 +105,17 @@ def _fingerprint(folder: str) -> str:
             digest.update(hashlib.sha256(path.read_bytes()).digest())
         else:
             digest.update(f"{path.stat().st_size} {path.stat().st_mtime_ns}".encode())
+            for part in _parts(path):
+                digest.update(part)
     return f"sha256:{digest.hexdigest()}"
+
+
+def _parts(path: Path) -> Iterator[bytes]:
+    last = path.stat().st_size - _PART
+    with path.open("rb") as file:
+        for number in range(_PARTS):
+            file.seek(number * last // (_PARTS - 1))
+            yield file.read(_PART)
 
 
 @cache

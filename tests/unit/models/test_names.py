@@ -1,6 +1,7 @@
 """One string names a model."""
 
 import hashlib
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -230,6 +231,20 @@ def test_a_changed_added_missing_or_renamed_file_is_another_model(
     assert local(folder("a", FILES)) != local(folder("b", files))
 
 
+@pytest.mark.parametrize("changed", [0, 70_000, 199_999])
+def test_large_weights_of_one_size_and_time_are_known_by_parts_of_them(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, changed: int
+) -> None:
+    monkeypatch.setattr(identity, "_SMALL", 100_000)
+    found = set()
+    for name, letter in (("one", "a"), ("two", "b")):
+        text = "a" * changed + letter + "a" * (199_999 - changed)
+        path = folder(name, {**FILES, "model.safetensors": text})
+        os.utime(Path(path) / "model.safetensors", (0, 0))
+        found.add(local(path))
+    assert len(found) == 2
+
+
 def test_arguments_and_template_variables_are_part_of_a_model_and_its_name_is_not(
     folder: Folder,
 ) -> None:
@@ -238,6 +253,17 @@ def test_arguments_and_template_variables_are_part_of_a_model_and_its_name_is_no
     personas = local(path, persona="aligned"), local(path, persona="regressed")
     assert len({local(path), *dtypes, *personas}) == 5
     assert model_identity(Served("demo:x", path)) == model_identity(Served("./a", path))
+
+
+def test_a_chat_template_is_known_by_its_text(folder: Folder, tmp_path: Path) -> None:
+    path, template = folder("a", FILES), tmp_path / "chat.jinja"
+    found = set()
+    for text in ("one", "two"):
+        template.write_text(text)
+        found.add(local(path, "--chat-template", str(template)))
+        found.add(local(path, f"--chat-template={template}"))
+    found.add(local(path, "--hf-overrides", "{" * 5000))
+    assert len(found) == 5
 
 
 def test_a_hugging_face_id_is_known_by_the_commit_in_the_cache(
