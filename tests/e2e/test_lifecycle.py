@@ -104,29 +104,6 @@ def test_models_that_share_cores_start_each_time(tmp_path: Path, starts: int) ->
 
 
 @pytest.mark.nightly
-def test_two_models_take_turns(tmp_path: Path) -> None:
-    command = [*two_models(tmp_path), "--set", "engine.placement=turns"]
-    run = run_gate(command)
-    assert run.status == UNSHOWN, run.output
-    assert "placement turns: " in run.output
-    assert run.output.count("vLLM is ready after") == 2
-    assert "vLLM" not in run_gate(command).output
-
-
-@pytest.mark.nightly
-def test_the_judge_s_engine_serves_the_next_candidate_too(tmp_path: Path) -> None:
-    second = str(shutil.copytree(MODEL_DIR, tmp_path / "second"))
-    # Fresh: both have the same weights, so that the first one's answers would do for the second.
-    run = run_gate([*two_models(tmp_path), "--candidate", second, "--fresh"])
-    assert run.status == UNSHOWN, run.output
-    assert run.output.count("vLLM is ready after") == 3, (
-        "the judge's and one for each candidate"
-    )
-    assert run.output.count("vLLM goes on for") == 1
-    assert run.output.count("May it ship? NOT SHOWN") == 2, run.output
-
-
-@pytest.mark.nightly
 def test_the_next_candidate_s_engine_loads_beside_the_run_before_it(
     tmp_path: Path,
 ) -> None:
