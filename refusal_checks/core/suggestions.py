@@ -109,7 +109,11 @@ def _unknown_key(error: ErrorDetails, settings: type[BaseModel] | None) -> str:
 def _instead_of_table(error: ErrorDetails, settings: type[BaseModel] | None) -> str:
     keys = _valid_keys(error, settings)
     name = keys[0] if keys else "..."
-    value = "..." if isinstance(error["input"], bool) else error["input"]
+    value = error["input"]
+    if value is False:
+        return f"leave it out, or write {{ {name} = ... }}"
+    if value is True:
+        value = "..."
     return f"write {{ {name} = {value} }}"
 
 
