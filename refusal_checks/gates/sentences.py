@@ -12,6 +12,7 @@ from refusal_checks.gates.comparison import Comparison
 from refusal_checks.gates.gate import AllowedRange, Gate, Outcome
 from refusal_checks.gates.group_changes import most_changed
 from refusal_checks.gates.verdict import Verdict
+from refusal_checks.gates.wording import exact
 from refusal_checks.metrics import METRICS, Metric
 
 _WORDS = {
@@ -218,17 +219,6 @@ def moves(gate: Gate, comparison: Comparison) -> str:
     if others:
         text += f", {others} {other_way}"
     return text
-
-
-def exact(metric: Metric, value: float) -> str:
-    """Format a bound as in its file, without trailing zeros: ``80%``, ``12.5%``, ``3.5``."""
-    if metric.is_rate:
-        return f"{_without_zeros(100 * value)}%"
-    return _without_zeros(value)
-
-
-def _without_zeros(value: float) -> str:
-    return f"{value:z.6f}".rstrip("0").rstrip(".")
 
 
 def rounded(metric: Metric, value: float, bounds: Iterable[float]) -> str:

@@ -6,6 +6,25 @@ from collections.abc import Mapping
 
 from refusal_checks.core.text import count
 from refusal_checks.gates.gate import Gate
+from refusal_checks.metrics import METRICS, Metric
+
+
+def exact(metric: Metric, value: float) -> str:
+    """Format a bound as in its file, without trailing zeros: ``80%``, ``12.5%``, ``3.5``."""
+    if metric.is_rate:
+        return f"{_without_zeros(100 * value)}%"
+    return _without_zeros(value)
+
+
+def _without_zeros(value: float) -> str:
+    return f"{value:z.6f}".rstrip("0").rstrip(".")
+
+
+def _bound(gate: Gate, value: float) -> str:
+    """Format a bound as figures are, ``80.0%``, but never round it: ``0.05%``."""
+    shown = gate.show(value)
+    written = exact(METRICS[gate.metric], value)
+    return written if len(written) > len(shown) else shown
 
 
 def bounds_in_words(
@@ -20,9 +39,9 @@ def bounds_in_words(
     """
     ends = []
     if gate.minimum is not None:
-        ends.append(minimum.format(gate.show(gate.minimum)))
+        ends.append(minimum.format(_bound(gate, gate.minimum)))
     if gate.maximum is not None:
-        ends.append(maximum.format(gate.show(gate.maximum)))
+        ends.append(maximum.format(_bound(gate, gate.maximum)))
     return between.join(ends)
 
 
@@ -32,9 +51,9 @@ def margins_in_words(gate: Gate) -> str:
         return ""
     ends = []
     if gate.max_drop is not None:
-        ends.append(f"at most {gate.show(gate.max_drop)} lower")
+        ends.append(f"at most {_bound(gate, gate.max_drop)} lower")
     if gate.max_rise is not None:
-        ends.append(f"at most {gate.show(gate.max_rise)} higher")
+        ends.append(f"at most {_bound(gate, gate.max_rise)} higher")
     earlier = "the anchor" if gate.is_total else "the baseline"
     return f"{' and '.join(ends)} than {earlier}"
 
@@ -56,9 +75,9 @@ def looser_bounds(gate: Gate, earlier: Mapping[str, float]) -> list[str]:
     for name, old in earlier.items():
         new = gate.bounds.get(name)
         if new is None:
-            changes.append(f"no {name}, which was {gate.show(old)}")
+            changes.append(f"no {name}, which was {_bound(gate, old)}")
             continue
         is_looser = new < old if name == "min" else new > old
         if is_looser:
-            changes.append(f"{name} {gate.show(new)}, which was {gate.show(old)}")
+            changes.append(f"{name} {_bound(gate, new)}, which was {_bound(gate, old)}")
     return changes
