@@ -16,7 +16,7 @@ from refusal_checks.gates import sentences
 from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict
-from refusal_checks.gates.wording import looser_bounds
+from refusal_checks.gates.wording import exact, looser_bounds
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.metric import register
 from refusal_checks.metrics.statistics.intervals import Estimate
@@ -123,7 +123,7 @@ def test_a_shown_figure_is_on_its_own_side_of_the_shown_bound(
         float(text.rstrip("%"))
         for text in (
             sentences.rounded(metric, value, [bound]),
-            sentences.exact(metric, bound),
+            exact(metric, bound),
         )
     )
     assert (shown > end, shown < end) == (value > bound + 1e-11, value < bound - 1e-11)
