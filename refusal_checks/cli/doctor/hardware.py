@@ -198,13 +198,15 @@ def _largest(
             if hardware.fit_apart(needs) or hardware.fit_together(needs):
                 together = size
         size += STEP
-    names = ", ".join(need.name for need in judges) or "no judge with an engine"
+    beside = "without a judge there"
+    if judges:
+        beside = f"beside {', '.join(need.name for need in judges)}"
     if not in_turns:
         return fail("placement", f"{machine}: no model fits")
     if not together:
-        shown = f"{machine}: no candidate fits beside {names}"
+        shown = f"{machine}: no candidate fits {beside}"
     else:
-        shown = f"{machine}: beside {names}, a candidate may have {_sized(together)}"
+        shown = f"{machine}: {beside}, a candidate may have {_sized(together)}"
     if in_turns > together and not request.at_once:
         shown += f"; in turns, {_sized(in_turns)}"
     return ok("placement", shown)

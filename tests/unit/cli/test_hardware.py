@@ -119,7 +119,7 @@ def test_judges_that_are_named_count_and_those_without_an_engine_do_not(
     (line,) = said("1x80", judge=judge)
     assert "/judge, a candidate may have 24.0 GiB" in line
     (line,) = said("1x80", judge="keyword")
-    assert "beside no judge with an engine, a candidate may have 68.0 GiB" in line
+    assert "without a judge there, a candidate may have 68.0 GiB" in line
     assert "in turns" not in line
 
 
