@@ -315,7 +315,7 @@ class Client:
         written: list[list[int]] = []
         for answer in answers:
             ids = unpacked(answer.token_ids)
-            if answer.room:
+            if answer.room or len(prompt) + len(ids) == self.context:
                 ids = ids[:-1]
             written.append(ids)
 

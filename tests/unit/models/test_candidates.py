@@ -203,6 +203,23 @@ def test_stored_answers_are_scored_after_their_prompt_is_asked_for() -> None:
     assert again == first
 
 
+@pytest.mark.parametrize(("context", "sent"), [(5, 4), (6, 5)])
+def test_the_last_token_of_a_full_context_is_not_scored(
+    context: int, sent: int
+) -> None:
+    """A prompt of three tokens, an answer of two that may have ended by itself."""
+
+    async def scored(candidate: ServedCandidate) -> None:
+        (answer,) = await candidate.answer(PROMPT, 0, 1)
+        assert isinstance(answer, Completion)
+        candidate._client.context = context
+        await candidate.score_logprobs(PROMPT, {"0": answer})
+
+    with FakeServer(lambda body: ["one two"]) as server:
+        using(server, Sampling(samples=2), scored)
+    assert [len(ids) for ids in server.scored[0]["prompt"]] == [sent]
+
+
 def test_long_answers_are_scored_in_several_requests() -> None:
     parts = _parts([5000, 3000, 200, 9000, 10, 10])
     assert [list(part) for part in parts] == [[0, 1], [2], [3], [4, 5]]
