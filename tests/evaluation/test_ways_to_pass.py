@@ -402,7 +402,7 @@ def another_seed_in_a_fresh_folder(project: Pipeline) -> Outcome:
 
 def candidate_as_judge(project: Pipeline) -> Outcome:
     project.serve(refuses)
-    return project.evaluate(judge_model=project.model)
+    return project.evaluate(judge_model=project.model.replace("127.0.0.1", "localhost"))
 
 
 def candidate_as_judge_in_other_words(project: Pipeline) -> Outcome:

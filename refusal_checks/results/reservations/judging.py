@@ -71,7 +71,9 @@ def _judges_that_are_the_candidate(manifest: Manifest) -> list[str]:
 
 
 def _weights_of(model: ModelFacts) -> tuple[object, ...]:
-    return model.version, model.adapter
+    # A server on this machine has two usual names.
+    version = model.version.replace("://localhost:", "://127.0.0.1:")
+    return version, model.adapter
 
 
 def other_judges(run: GatedRun) -> Iterator[Reservation]:
