@@ -258,12 +258,15 @@ def alone() -> None:
     ("interrupt", "number", "mode"),
     [
         # What a terminal does, and some schedulers: the whole process group gets the signal.
-        (os.killpg, signal.SIGINT, ()),
-        (os.kill, signal.SIGINT, ("-n2",)),
-        (os.killpg, signal.SIGTERM, ("-n2",)),
-        (os.kill, signal.SIGHUP, ()),
+        pytest.param(os.killpg, signal.SIGINT, (), id="all"),
+        pytest.param(os.killpg, signal.SIGTERM, ("-n2",), id="all-terminated-n2"),
+        pytest.param(
+            *(os.kill, signal.SIGINT, ("-n2",)), id="n2", marks=pytest.mark.nightly
+        ),
+        pytest.param(
+            *(os.kill, signal.SIGHUP, ()), id="hung up", marks=pytest.mark.nightly
+        ),
     ],
-    ids=["all", "n2", "all-terminated-n2", "hung up"],
 )
 def test_an_interrupted_run_says_what_is_done_and_goes_on_next_time(
     slow: Project,

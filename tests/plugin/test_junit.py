@@ -129,7 +129,9 @@ def full_disk(project: Project) -> Iterator[Path]:
     subprocess.run(["umount", str(folder)], check=True)
 
 
-@pytest.mark.parametrize("name", ["r.xml", "another.xml"])
+@pytest.mark.parametrize(
+    "name", ["r.xml", pytest.param("another.xml", marks=pytest.mark.nightly)]
+)
 def test_a_file_for_which_there_is_no_room_is_named_and_the_earlier_one_stays(
     project: Project, full_disk: Path, name: str
 ) -> None:
