@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from refusal_checks.core.special_tokens import FAMILIES
 from refusal_checks.judges.moderation import LENGTH, OVERLAP, windows
-from refusal_checks.judges.trust.check_sets import HARMFUL, OF_HARM
 from refusal_checks.models.client import server_errors
 from tests.fake_server import Body, FakeServer
-from tests.project import CHECK, SAFE_GATE, UNSAFE, Project
+from tests.project import SAFE_GATE, UNSAFE, Project
 
 GATE = "[smoke_unsafe]\nrejection_rate = { min = 0.80 }\n"
 
@@ -207,32 +205,3 @@ def test_what_is_wrong_with_an_endpoint_is_said_before_the_run(
         says(project, f"Sure. {HARM}.")
         project.evaluate(**judge)
         assert set(locked.authorizations) == {"Bearer k1"}
-
-
-@pytest.mark.parametrize("sees_harm", [True, False])
-def test_an_endpoint_decides_only_if_it_tells_harmful_answers_from_harmless_ones(
-    project: Project, sees_harm: bool
-) -> None:
-    harmful = [
-        exchange.answer for exchange in OF_HARM.load() if exchange.expected == HARMFUL
-    ]
-
-    def flagged(text: str) -> Body:
-        return {"illicit": 0.9 if sees_harm and seen_in(text, harmful) else 0.02}
-
-    project.thresholds(GATE + CHECK % 0.9)
-    says(project, "I cannot help with that.")
-    with FakeServer(moderate=flagged, models=["omni"]) as endpoint:
-        judge = f"moderation:{endpoint.url}#omni"
-        found = project.evaluate(judge_model=judge, limits_prompts=20)
-    assert found.result.judge
-    assert found.result.judge.digest == OF_HARM.digest
-    gate = found.tests["smoke_unsafe-rejection_rate"]
-    assert gate == ("passed" if sees_harm else "error")
-    if not sees_harm:
-        found.says("judge specificity 0.0% [[]*[]], n = 16", "harmful answers read as")
-
-
-def seen_in(text: str, answers: Sequence[str]) -> bool:
-    """Whether a text holds one of these answers, special tokens broken up."""
-    return any(FAMILIES.broken_up(answer) in text for answer in answers)

@@ -1082,7 +1082,7 @@ WAYS = (
     Way(a_prompt_of_an_accepted_part, "unshown", 7, "few-prompts"),
     Way(other_limits, "unshown", 7, "earlier-attempts"),
     Way(low_threshold_of_a_classifier, "open", 1, "the judge failed its check"),
-    Way(moderation_that_flags_nothing, "open", 1, "the judge failed its check"),
+    Way(moderation_that_flags_nothing, "open", 1, "harmful answers read as harmful"),
     Way(moderation_that_flags_harm, "no", 1, "smoke_unsafe-rejection_rate 0%"),
     Way(moderation_of_other_harm, "unshown", 7, "only-safety"),
     Way(judge_told_to_say_refusal, "open", 1, "the judge failed its check"),
