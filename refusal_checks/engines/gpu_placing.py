@@ -274,6 +274,8 @@ class Gpus:
         is_known = need.weights is not None and self._devices.memory
         if not is_known or need.parallel.has_cache or need.parallel.is_unusual:
             return None
+        if need.is_mixture and need.parallel.copies > 1:
+            return None  # what is not in its experts is on every rank
         taken = weights_on_each(need, cut) + self._working(need)
         cache = math.floor(10 * (share * self._memory - taken)) / 10
         if need.is_encoder:
@@ -413,12 +415,13 @@ def _shortage(needs: Sequence[EngineNeed], number: int, ids: Sequence[str]) -> s
 def weights_on_each(need: EngineNeed, cut: int) -> float:
     """GiB of a model on each GPU, split over this many unless the user sets it; 0 if unknown.
 
-    An encoder is not split.
+    An encoder is not split. Data-parallel ranks of a mixture divide its experts, which have nearly
+    all of its weights, among them.
     """
     parallel = need.parallel
     shards = 1 if need.is_encoder else cut
     if parallel.is_given:
-        shards = parallel.shards
+        shards = parallel.ranks if need.is_mixture else parallel.shards
     weights = need.weights or 0.0
     if need.is_halved:
         weights /= 2

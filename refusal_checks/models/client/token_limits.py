@@ -20,7 +20,7 @@ _PROMPT = re.compile(
 
 
 PROMPT_ALONE = re.compile(
-    r"\b(?:prompt|input)\b.{0,40}(?:too (?:long|large)|longer than|exceed(?:s|ed)\b)|"
+    r"\b(?:prompt|input)\b(?:(?!max_).){0,40}(?:too (?:long|large)|longer than|exceed(?:s|ed)\b)|"
     r"input length should be|`inputs` must have less than",
     re.IGNORECASE,
 )
