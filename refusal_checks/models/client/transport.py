@@ -95,6 +95,7 @@ class HttpTransport:
         self._turn: AsyncLimiter | None = None
         # Since the last answer; a server that nobody asks for a while refuses nothing meanwhile.
         self._first_refusal = math.inf
+        self._last_refusal = math.inf
         self._refused_for = 0.0
 
     async def __aenter__(self) -> Self:
@@ -118,10 +119,14 @@ class HttpTransport:
                     f"{self.url}: look at the server, then run the same command again: for "
                     f"{self._access.outage:g} s (limits.outage_timeout) it refused every request"
                 )
+            begun = monotonic()
             try:
                 answer = await self.request("POST", path, body)
             except TransientError:
                 now = monotonic()
+                if begun - self._last_refusal > self._access.outage:
+                    self._first_refusal = now
+                self._last_refusal = now
                 self._first_refusal = min(self._first_refusal, now)
                 self._refused_for = now - self._first_refusal
                 raise

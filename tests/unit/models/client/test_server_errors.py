@@ -164,7 +164,8 @@ def test_a_server_that_was_not_asked_for_long_is_asked_again(
             clock[0] = 3600.0
             await connection.chat(QUESTION, RequestParams())
 
-    with FakeServer(faults=[503] * server_errors.ATTEMPTS) as server:
+    faults = [503] * (server_errors.ATTEMPTS + 1)
+    with FakeServer(faults=faults) as server:
         asyncio.run(ask_twice(server))
 
 
