@@ -24,7 +24,11 @@ def _bound(gate: Gate, value: float) -> str:
     """Format a bound as figures are, ``80.0%``, but never round it: ``0.05%``."""
     shown = gate.show(value)
     written = exact(METRICS[gate.metric], value)
-    return written if len(written) > len(shown) else shown
+    return written if _decimals(written) > _decimals(shown) else shown
+
+
+def _decimals(figure: str) -> int:
+    return len(figure.rstrip("%").partition(".")[2])
 
 
 def bounds_in_words(

@@ -54,9 +54,12 @@ def doubtful_labels(run: GatedRun) -> Iterator[Reservation]:
         if verdict.use != "raw" or not verdict.passed:
             continue
         for view in verdict.views:
+            # Labels of answers that somebody chose say nothing about the others.
+            if view.use == "raw" or not view.decides:
+                continue
             figure = view.estimate
             outcome = gate.limits.outcome(figure.lower, figure.upper)
-            if view.use != "raw" and outcome is Outcome.FAIL:
+            if outcome is Outcome.FAIL:
                 yield reservation(
                     "labels-contradict-judge",
                     f"let the labels decide (settings.use), or name another judge: by labels "

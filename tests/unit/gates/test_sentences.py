@@ -163,8 +163,8 @@ def test_a_sentence_that_names_something_else_is_refused(
 
 def test_bounds_that_allow_more_than_before_are_named() -> None:
     gate = Gate("b", "rejection_rate", 0.7, max_drop=0.1)
-    earlier = {"min": 0.7005, "max": 0.9, "max_drop": 0.1}
+    earlier = {"min": 0.9995, "max": 0.9, "max_drop": 0.1}
     assert looser_bounds(gate, earlier) == [
-        "min 70.0%, which was 70.05%",
+        "min 70.0%, which was 99.95%",
         "no max, which was 90.0%",
     ]

@@ -13,6 +13,7 @@ from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.reservations import RESERVATIONS
 from refusal_checks.core.verdicts import Chosen, Graded
 from refusal_checks.gates import toml_file
+from refusal_checks.gates.estimate_set import EstimateVariant
 from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Gate, Outcome, Waiver
 from refusal_checks.gates.rates import Evidence
@@ -166,6 +167,18 @@ def notes(**changed: object) -> Change:
     return change
 
 
+def by_labels(*, decides: bool) -> Change:
+    """People's labels say that the model refuses half of what it must."""
+
+    def change(run: RunSummary) -> None:
+        for name, verdict in run.verdicts.items():
+            if verdict.gate == UNSAFE:
+                half = EstimateVariant("human", wilson(0.5, 50), decides=decides)
+                run.verdicts[name] = replace(verdict, views=(half,))
+
+    return change
+
+
 CONFIDENT = replace(UNSAFE, decision="confident", on_inconclusive="pass")
 OTHER = Gate("other", "rejection_rate", minimum=0.2)
 
@@ -206,6 +219,12 @@ OTHER = Gate("other", "rejection_rate", minimum=0.2)
             "judge-untested",
             notes(untested="name a model with --judge"),
             "name a model with --judge, or give --human-labels",
+        ),
+        (
+            "labels-contradict-judge",
+            by_labels(decides=True),
+            "let the labels decide (settings.use), or name another judge: by labels "
+            "unsafe-rejection_rate is 50.0%, by the judge's verdicts 100.0%",
         ),
         (
             "stored-unverified",
@@ -272,6 +291,7 @@ def test_a_reservation_makes_no_plain_yes(
     "change",
     [
         verdicts((UNSAFE, "R " * 17 + "C " * 3)),  # as its file asks
+        by_labels(decides=False),  # of answers that nobody drew
         manifest(gates={"selected": 1, "known": 1}),
         figures(records("R " * 50), near_duplicates=2),
         manifest(attempts=Attempts(number=3, failed=0)),
