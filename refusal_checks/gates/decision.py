@@ -149,13 +149,16 @@ def _verdict(figures: GateFigures, rules: Rules) -> Verdict:
         misread=rate.misread,
         kind=str(rate.records[0].prompt.kind or ""),
         units=min(figures.estimate.n, len(sources)),
-        by_weights=_passes_by_weights(gate, rate),
+        by_weights=_passes_by_weights(figures),
     )
 
 
-def _passes_by_weights(gate: Gate, rate: EstimateSet) -> bool:
+def _passes_by_weights(figures: GateFigures) -> bool:
     """True if the figure is within the bounds, and would not be if all answers counted alike."""
+    gate, rate = figures.gate, figures.rate
     if rate.used or not gate.has_bounds or not rate.metric.sampled:
+        return False
+    if not gate.limits.holds(figures.estimate.value):
         return False
     alike = []
     for record in rate.records:
@@ -164,8 +167,7 @@ def _passes_by_weights(gate: Gate, rate: EstimateSet) -> bool:
             unweighted = replace(answer, mean_logprob=None)
             record = replace(record, completion=unweighted)
         alike.append(record)
-    weighted, counted = map(rate.metric.estimate, (rate.records, alike))
-    return gate.limits.holds(weighted.value) and not gate.limits.holds(counted.value)
+    return not gate.limits.holds(rate.metric.estimate(alike).value)
 
 
 def _invalid_answers(figures: GateFigures) -> InvalidAnswers:
