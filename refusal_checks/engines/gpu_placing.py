@@ -162,23 +162,23 @@ class Gpus:
                     f"give more than --gpu-memory-utilization {need.parallel.memory:g}: "
                     f"{need.shown} does not fit into {named:.1f} GiB of {self.name}"
                 )
-        are_there = total <= (1 - self._devices.used) * self._memory
-        if are_there and planned <= self._left(needs) * self._memory:
+        has_memory = total <= (1 - self._devices.used) * self._memory
+        if has_memory and planned <= self._left(needs) * self._memory:
             return
         names = " and ".join(need.shown for need in needs)
         where = f"does not fit on {self.name}"
         if len(needs) > 1:
             where = f"do not fit on {self.name} at the same time"
-        raise UserError(f"{self._remedy(needs, are_there, request)}: {names} {where}")
+        raise UserError(f"{self._remedy(needs, has_memory, request)}: {names} {where}")
 
     def _remedy(
-        self, needs: Sequence[EngineNeed], are_there: bool, request: PlacementRequest
+        self, needs: Sequence[EngineNeed], has_memory: bool, request: PlacementRequest
     ) -> str:
         """What to do about models that do not fit, though their GPUs may have the memory."""
         shares = [need.parallel.memory for need in needs if need.parallel.memory]
         if shares:
             return f"give less than --gpu-memory-utilization {max(shares):g}"
-        if len(needs) == 1 and are_there:
+        if len(needs) == 1 and has_memory:
             share = f"--gpu-memory-utilization {self._usable:.2g}"
             return f"give more than {share}, or use a smaller model"
         if len(needs) == 1:

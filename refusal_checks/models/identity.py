@@ -11,16 +11,17 @@ from typing import Any
 
 from refusal_checks.core.files import sha256
 from refusal_checks.core.store import content_key
-from refusal_checks.models.model_files import _options
+from refusal_checks.models.model_files import argument_values
 from refusal_checks.models.names import Attached, Model, Replay, Rule, Served
 from refusal_checks.models.weights import PATIENCE
 
 _SMALL = 64 * 2**20
-"""Most bytes of a file that is fingerprinted by all of its content."""
+"""Most bytes of a file that is fingerprinted by its whole content."""
 
 _PARTS, _PART = 32, 2**16
-"""Of a larger file so many parts of so many bytes, evenly spaced, are: images and network shares
-may give two checkpoints one time, and their weights have one size."""
+"""A larger one is fingerprinted by its size, its time and so many parts of so many bytes, evenly
+spaced: in container images and on network shares two checkpoints may have the same size and time.
+"""
 
 
 def describe(model: Model, served_name: str = "") -> dict[str, Any]:
@@ -62,7 +63,7 @@ def _version(model: Served) -> str:
         return f"made:{model.weights.key}"
     if Path(model.path).is_dir():
         return _fingerprint(model.path)
-    revision = _options(model).get("--revision") or "main"
+    revision = argument_values(model).get("--revision") or "main"
     # An engine loads the hub's latest commit, even where an earlier one is cached.
     return _commit_on_hub(model.path, revision) or cached_commit(model.path, revision)
 
@@ -72,7 +73,7 @@ def _files(model: Served) -> dict[str, str]:
     digests = {}
     for argument in model.args:
         for word in (argument, argument.partition("=")[2]):
-            # Unlike Path, it bears an argument that is too long for a path.
+            # Unlike Path, os.path accepts an argument that is too long for a path.
             if os.path.isfile(word) and os.path.getsize(word) <= _SMALL:  # noqa: PTH113, PTH202
                 digests[word] = sha256(Path(word))
     return digests

@@ -17,7 +17,7 @@ from refusal_checks.models.client.token_limits import LEAST
 from refusal_checks.models.names import Attached, Model, Served, expanded
 
 
-def _options(model: Served) -> dict[str, str]:
+def argument_values(model: Served) -> dict[str, str]:
     """The values of an engine's arguments by flag, from ``--flag value`` and ``--flag=value``."""
     parts: list[str] = []
     for argument in model.args:
@@ -45,7 +45,7 @@ def declared(model: Served) -> int | None:
 
     None where neither is clear: the file is not cached yet, or positions are scaled.
     """
-    options = _options(model)
+    options = argument_values(model)
     given = options.get("--max-model-len") or options.get("--max_model_len") or ""
     if given and given not in ("auto", "-1"):
         return int(given) if given.isdecimal() and len(given) < 10 else None
@@ -69,7 +69,7 @@ def configuration(model: Served) -> Mapping[str, Any]:
     if settings and not (folder / "config.json").is_file():
         path = settings / "config.json"
     elif not folder.is_dir():
-        options = _options(model)
+        options = argument_values(model)
         cache, revision = options.get("--download-dir"), options.get("--revision")
         path = _cached(model.path, "config.json", cache, revision)
     return _read_object(path)
@@ -136,7 +136,7 @@ def reasons(model: Model) -> bool:
         return True
     if isinstance(model, Attached):
         return _is_reasoner(model.model)
-    if _options(model).keys() & {"--reasoning-parser", "--reasoning_parser"}:
+    if argument_values(model).keys() & {"--reasoning-parser", "--reasoning_parser"}:
         return True
     model_type = str(configuration(model).get("model_type", ""))
     if _is_reasoner(Path(model.path).name) or _is_reasoner(model_type):

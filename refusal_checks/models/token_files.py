@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from refusal_checks.core.special_tokens import FAMILIES, SpecialTokens
-from refusal_checks.models.model_files import _cached, _options, _read_object
+from refusal_checks.models.model_files import _cached, _read_object, argument_values
 from refusal_checks.models.names import Model, Served, expanded
 
 _NAMES = (
@@ -50,7 +50,7 @@ def special_tokens(model: Model) -> SpecialTokens:
     """
     if not isinstance(model, Served):
         return FAMILIES
-    options = _options(model)
+    options = argument_values(model)
     places = [model.path]
     for name in ("--tokenizer", "--chat-template"):
         if options.get(name):
@@ -154,7 +154,7 @@ class TokenizerFiles(NamedTuple):
 
 def tokenizer_files(model: Served) -> TokenizerFiles:
     """Look for a model's tokenizer in its folder or in the local cache."""
-    options = _options(model)
+    options = argument_values(model)
     cache, revision = options.get("--download-dir"), options.get("--revision")
     files = {
         path.name: path for path in _files(str(expanded(model.path)), cache, revision)

@@ -75,8 +75,9 @@ MOST_PROMPTS = 4096
 """Most conversations whose token ids are kept."""
 
 CHARACTERS_A_TOKEN, TOKENS_A_WORD = 6, 0.75
-"""Tokens of a conversation below which a server may have cut it, and has: no tokenizer in use needs
-fewer for a word, but one token may be many spaces."""
+"""More characters than tokens have on average, and fewer tokens than words have, by any tokenizer.
+A server that read less by both has cut the conversation; characters alone do not show it, since one
+token may be many spaces."""
 
 MOST_SCORED = 8192
 """Tokens from which further answers are scored in another request: a reply has about 100 bytes for

@@ -145,7 +145,7 @@ class HttpTransport:
         import aiohttp  # not before a request: it loads for a while
 
         assert self._session is not None, "the transport is a context manager"
-        most = max(self._access.max_reply, _tokens_told(body or {}) * TOKEN)
+        most = max(self._access.max_reply, _tokens_listed(body or {}) * TOKEN)
         data = None if body is None else encoded(body)
         first_url = self.url + path
         url = first_url
@@ -207,7 +207,7 @@ class HttpTransport:
         return f"{self.url}: {type(fault).__name__}: {cause}"
 
 
-def _tokens_told(body: Mapping[str, Any]) -> int:
+def _tokens_listed(body: Mapping[str, Any]) -> int:
     """The most tokens that a reply may list: of the answers, and of prompts that are scored."""
     limit = body.get("max_tokens") or body.get("max_completion_tokens") or 0
     answers = int(body.get("n", 1)) * int(limit)
