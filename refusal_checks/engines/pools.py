@@ -13,7 +13,10 @@ Places = dict[EngineNeed, Assignment]
 def pools(
     devices: Devices, needs: Sequence[EngineNeed], request: PlacementRequest
 ) -> dict[tuple[str, ...], list[EngineNeed]]:
-    """Pair the devices that the user assigned with their engines, and the rest with the others."""
+    """Pair the devices that the user assigned with their engines, and the rest with the others.
+
+    Devices assigned to engines of another turn are free in this one.
+    """
     _require_devices(devices, "candidate", request.candidate_devices)
     _require_devices(devices, "judge", request.judge_devices)
     both = set(request.candidate_devices) & set(request.judge_devices)
@@ -22,7 +25,7 @@ def pools(
             f"candidate.devices and judge.devices both name {', '.join(sorted(both))}: give "
             "each engine its own, or leave both out"
         )
-    taken = {*request.candidate_devices, *request.judge_devices}
+    taken = {device for need in needs for device in request.devices_of(need)}
     rest = tuple(device for device in devices.ids if device not in taken)
     engines: dict[tuple[str, ...], list[EngineNeed]] = {}
     for need in needs:

@@ -128,6 +128,8 @@ TOGETHER = PlacementRequest("together")
          "together: memory=0.74 shards=2 copies=2 cache=1.2 | memory=0.16 cache=1.5"),
         ("4 gpu 80", PAIR, PlacementRequest(candidate_devices=("3",)),
          "split: devices=3 memory=0.9 | devices=0,1,2 memory=0.9 copies=3"),
+        ("2 gpu 80", PAIR, PlacementRequest("turns", candidate_devices=("0", "1")),
+         "turns: memory=0.9 copies=2 | memory=0.9 copies=2 turn=1"),
         ("4 gpu 80", "candidate ?, judge 40", PlacementRequest("split", ("0", "1"), ("2",)),
          "split: devices=0,1 memory=0.9 shards=2 | devices=2 memory=0.9"),
         ("unknown", PAIR, PlacementRequest("split", ("0",), ("1",)),
@@ -139,7 +141,7 @@ def test_what_the_user_asks_for_is_done(
 ) -> None:
     found = choose(machine(devices), needs(models), request_)
     assert shown(found) == expected
-    assert found.turns == 1
+    assert found.turns == (2 if found.kind == "turns" else 1)
     assert ("may not fit" in found.why) is devices.startswith("1 ")
 
 
