@@ -129,7 +129,7 @@ def prompts_on_no_side(run: GatedRun) -> Iterator[Reservation]:
             yield reservation(
                 "worst-answers",
                 f"{gate.benchmark}: only {gate.show(right.value)} of the prompts are {counted} in "
-                f"most answers ({_RIGHT[kind].name}); about half of the answers to others differ",
+                f"most answers ({_RIGHT[kind].name}); others are refused in about half of theirs",
             )
 
 
