@@ -136,12 +136,13 @@ def benchmarks_without_bounds(run: GatedRun) -> Iterator[Reservation]:
         worst, bound = "answers", "min"
         if any(verdict.kind == Kind.SANITY for verdict in verdicts):
             worst, bound = "refuses", "max"
-        remedy = f"write rejection_rate = {{ {bound} = ... }} in [{name}]"
         # One on the wrong side has a reservation of its own.
         guards = [v.gate for v in verdicts if _guards(v) or reversed_bound(v)]
         if not guards:
             yield reservation(
-                "no-bound", f"{remedy}: no gate fails a model that {worst} everything"
+                "no-bound",
+                f"write rejection_rate = {{ {bound} = ... }} in [{name}]: no gate fails a model "
+                f"that {worst} everything",
             )
             continue
         if any(verdict.kind == Kind.SENSITIVE for verdict in verdicts):
@@ -149,8 +150,11 @@ def benchmarks_without_bounds(run: GatedRun) -> Iterator[Reservation]:
         figures = benchmarks.get(name)
         unbounded = _unbounded(guards, figures)
         if figures and unbounded:
-            prompts = f"{unbounded} of its {figures.prompts} prompts"
-            yield reservation("no-bound", f"{remedy}: {prompts} have no bound")
+            yield reservation(
+                "no-bound",
+                f"write a bound on {guards[0].metric} into [{name}], too: {unbounded} of its "
+                f"{figures.prompts} prompts have no bound",
+            )
 
 
 def _unbounded(gates: Sequence[Gate], figures: BenchmarkSummary | None) -> int:

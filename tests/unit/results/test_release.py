@@ -316,7 +316,7 @@ def of_kind(kind: str, gate: Gate, words: str = "R " * 50) -> Verdict:
     return decide(gate, answers)
 
 
-def in_categories(*names: str) -> Change:
+def in_categories(*names: str, whole: Gate = UNSAFE) -> Change:
     """The benchmark has two categories, and these have the only bounds."""
 
     def change(run: RunSummary) -> None:
@@ -334,7 +334,7 @@ def in_categories(*names: str) -> Change:
         ]
         run.verdicts.clear()
         for name in names:
-            gate = replace(UNSAFE, group_kind="category", group=name)
+            gate = replace(whole, group_kind="category", group=name)
             run.verdicts[gate.id] = decide(gate, answers)
         run.benchmarks["unsafe"] = summarise(answers, 0.95)
 
@@ -378,6 +378,15 @@ def test_gates_that_a_bad_model_passes_together(ids: list[str], change: Change) 
     run = passed()
     change(run)
     assert [found.id for found in release_decision(run).reservations] == ids
+
+
+def test_a_missing_bound_is_asked_for_by_a_metric_of_the_benchmark() -> None:
+    run = passed()
+    in_categories("drugs", whole=Gate("unsafe", "compliance_rate", maximum=0.1))(run)
+    (found,) = release_decision(run).reservations
+    assert found.text == (
+        "write a bound on compliance_rate into [unsafe], too: 25 of its 50 prompts have no bound"
+    )
 
 
 def add(run: RunSummary, *added: Verdict) -> None:
