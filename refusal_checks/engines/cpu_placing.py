@@ -51,8 +51,8 @@ class Cores:
             if len(ids) < len(group):
                 names = ", ".join(need.name for need in group)
                 raise UserError(
-                    f"{names}: {len(group)} engines for {len(ids)} cores: use --set "
-                    "engine.placement=turns"
+                    f"{names}: {count(len(group), 'engine')} for {count(len(ids), 'core')}: use "
+                    "--set engine.placement=turns"
                 )
             for number, need in enumerate(group):
                 places[need] = self._place(need, ids[number :: len(group)], needs)
