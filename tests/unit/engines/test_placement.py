@@ -155,7 +155,7 @@ def test_the_user_s_cores_are_the_judge_s_alone() -> None:
     ("devices", "models", "request_", "says"),
     [
         ("1 gpu 80", PAIR, SPLIT, "2 GPUs needed and 1 there .*turns"),
-        ("1 cpu 22", PAIR, SPLIT, "2 engines for 1 cores: use --set engine.placement=turns"),
+        ("1 cpu 22", PAIR, SPLIT, "2 engines for 1 core: use --set engine.placement=turns"),
         ("2 gpu 80", PAIR, replace(SPLIT, judge_devices=("2",)), "no device 2 .*: 0,1"),
         ("2 gpu 80", PAIR, PlacementRequest("split", ("1",), ("1",)), "both name 1"),
         ("2 gpu 80", "candidate 15 -tp 2, judge 40", PlacementRequest("split", ("0",), ("1",)),
