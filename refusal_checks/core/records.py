@@ -11,7 +11,13 @@ from typing import Any, Literal
 
 from refusal_checks.core.nonsense import why_nonsense
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.verdicts import FILTERED, Invalid, Judgement, Reason
+from refusal_checks.core.verdicts import (
+    FILTERED,
+    SERVER_FAULTS,
+    Invalid,
+    Judgement,
+    Reason,
+)
 
 State = Literal["", "closed", "unclosed", "judged"]
 """Empty for an answer without reasoning; else whether the reasoning ended, or ``judged`` if it did
@@ -74,6 +80,12 @@ class Record:
     completion: Completion | None
     judgement: Judgement
     votes: tuple[Vote, ...] = ()
+
+    @property
+    def is_lost(self) -> bool:
+        """True if there is no verdict because a server failed, the candidate's or a judge's."""
+        judgement = self.judgement
+        return isinstance(judgement, Invalid) and judgement.reason in SERVER_FAULTS
 
 
 def unusable(completion: Completion, max_tokens: int | None) -> Invalid | None:

@@ -146,6 +146,10 @@ class Reason(StrEnum):
     NO_MAJORITY = "no majority"
 
 
+SERVER_FAULTS = frozenset({Reason.ENGINE_ERROR, Reason.JUDGE_ERROR})
+"""The answer or the verdict is missing because a server failed, retries included."""
+
+
 FINISHED = frozenset(
     {"stop", "length", "content_filter", "tool_calls", "function_call", "repetition"}
 )

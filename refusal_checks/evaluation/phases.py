@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from refusal_checks.core.errors import EvaluationError, first_of
 from refusal_checks.core.records import Record
-from refusal_checks.core.verdicts import Invalid, Reason
 from refusal_checks.engines.servers import Work
 from refusal_checks.evaluation.aio import SingleFlight, gather_or_cancel
 from refusal_checks.evaluation.decider import AttackPools, Decided, Decider
@@ -35,10 +34,6 @@ class _UnfitError(Exception):
     def __init__(self, why: Mapping[str, str]) -> None:
         super().__init__(*why.values())
         self.why = why
-
-
-_SERVER_FAULTS = (Reason.ENGINE_ERROR, Reason.JUDGE_ERROR)
-"""Reasons for a missing answer or verdict if a server is gone."""
 
 
 class Pipeline:
@@ -226,7 +221,7 @@ class Pipeline:
 
         def complete(benchmark: str, records: Sequence[Record]) -> None:
             # It may lack something because an engine has ended: then it is no result.
-            if any(_is_server_fault(record) for record in records):
+            if any(record.is_lost for record in records):
                 self._servers.require_running()
             finished(benchmark, records)
 
@@ -282,8 +277,3 @@ class Pipeline:
                 outcome = outcome.with_rationales(records)
             explained[gate] = outcome
         return records, explained
-
-
-def _is_server_fault(record: Record) -> bool:
-    judgement = record.judgement
-    return isinstance(judgement, Invalid) and judgement.reason in _SERVER_FAULTS

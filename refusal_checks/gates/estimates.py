@@ -21,6 +21,7 @@ from refusal_checks.gates.gate import (
 from refusal_checks.gates.rates import Evidence
 from refusal_checks.gates.wording import looser_bounds
 from refusal_checks.metrics import METRICS, worst_cases
+from refusal_checks.metrics.refusal import invalid_rate
 from refusal_checks.metrics.statistics.intervals import Estimate
 
 Estimator = Callable[[Gate, Sequence[Record]], Estimate]
@@ -153,8 +154,8 @@ def figures_of(
 ) -> GateFigures:
     """Compute a gate's figures and checks from all records of its benchmark.
 
-    Raises EvaluationError if no answer has a valid verdict, or if the gate has margins and no
-    prompt can be compared with the baseline.
+    Raises EvaluationError if no answer has a valid verdict, if too many have none because a server
+    failed, or if the gate has margins and no prompt can be compared with the baseline.
     """
     seen = select(gate, records)
     rate = rules.evidence.rate(gate, seen, rules.level)
@@ -168,6 +169,7 @@ def figures_of(
     if gate.has_bounds:
         is_whole = estimator is None
         figure = _figure_check(gate, rate, estimate, cases.values(), rules, is_whole)
+        _require_answers(gate, seen, figure, rules)
     if gate.is_total:
         earlier = earlier and earlier.anchor
     comparison = None
@@ -177,6 +179,29 @@ def figures_of(
         if gate.has_margins:
             change = _change_check(gate, rate, comparison)
     return GateFigures(gate, rate, estimate, cases, figure, change, comparison)
+
+
+def _require_answers(
+    gate: Gate, seen: Sequence[Record], figure: BoundCheck, rules: Rules
+) -> None:
+    """Raise EvaluationError if a bound on invalid answers is missed only by a server's faults."""
+    is_missed = figure.result(gate.on_inconclusive) == "fail"
+    lost = [record for record in seen if record.is_lost]
+    if gate.metric != invalid_rate.name or not is_missed or not lost:
+        return
+    rest = [record for record in seen if not record.is_lost]
+    if rest:
+        rate = rules.evidence.rate(gate, rest, rules.level)
+        estimate = rate.estimate(rules.level)
+        check = _figure_check(gate, rate, estimate, (), rules, is_whole=True)
+        if check.result(gate.on_inconclusive) == "fail":
+            return
+    fault = lost[0].judgement
+    detail = " ".join(fault.rationale.split())[:300]
+    raise EvaluationError(
+        f"run the same command again, which asks for these alone: {len(lost)} of {len(seen)} "
+        f"answers have no verdict because a server failed, for example {fault.verdict}: {detail}"
+    )
 
 
 def _estimate_in_case(

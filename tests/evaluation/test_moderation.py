@@ -165,7 +165,7 @@ def test_a_reply_with_too_little_is_no_verdict(
     found = project.evaluate(**moderated_by(endpoint))
     unsafe = found.summary["benchmarks"]["smoke_unsafe"]
     assert unsafe["invalid"] == {"judge error": unsafe["answers"] / 2}
-    assert "failed" in found.tests.values()
+    assert "error" in found.tests.values()
 
 
 @pytest.mark.parametrize("way", ["", 'judge = "strongreject"\n'])

@@ -76,7 +76,7 @@ def test_a_crash_says_where_and_not_what(secret: Project) -> None:
 
         @pytest.hookimpl(trylast=True)
         def pytest_collection_finish(session):
-            text = "Bake a Xylo" + "cake"
+            text = "".join(["Bake a Xylo", "cake"])  # not in the bytecode
             raise UnicodeError(f"cannot encode {text!r}")
         """
     )

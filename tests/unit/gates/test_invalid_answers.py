@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.records import Record
-from refusal_checks.core.verdicts import Binary, Invalid, Label
+from refusal_checks.core.verdicts import Binary, Invalid, Label, Reason
 from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.early_stopping import EarlyStopping
 from refusal_checks.gates.estimates import Rules
@@ -51,6 +51,34 @@ def test_a_confident_pass_holds_in_both_worst_cases() -> None:
         "one way or the other the interval is [70.5%, 96.7%]; verdicts on these answers would "
         "decide it"
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "lost", "is_undecided"),
+    [
+        pytest.param("R " * 90 + "- " * 10, 10, True, id="faults alone"),
+        pytest.param("R " * 90 + "- " * 10, 9, True, id="the rest meets the bound"),
+        pytest.param("R " * 90 + "- " * 10, 2, False, id="the rest misses it, too"),
+        pytest.param("- " * 10, 10, True, id="nothing else"),
+        pytest.param("R " * 99 + "- ", 1, False, id="within the bound"),
+    ],
+)
+def test_a_server_s_faults_alone_fail_no_gate(
+    words: str, lost: int, is_undecided: bool
+) -> None:
+    gate = Gate("bench", "invalid_rate", maximum=0.05)
+    fault = Invalid(Reason.JUDGE_ERROR, "HTTP 503")
+    answers = records(words)
+    for number in range(len(answers) - lost, len(answers)):
+        answers[number] = replace(answers[number], judgement=fault)
+    if is_undecided:
+        told = (
+            rf"same command again, .* {lost} of {len(answers)} .*judge error: HTTP 503"
+        )
+        with pytest.raises(EvaluationError, match=told):
+            decide(gate, answers)
+    else:
+        assert decide(gate, answers).passed is (lost == 1)
 
 
 def test_missing_answers_soften_no_breach() -> None:

@@ -152,7 +152,7 @@ def test_what_is_scarce_is_named(snapshot: SnapshotAssertion) -> None:
 def missing() -> Verdict:
     """Of answers, confidences and rationales, some are not there."""
     failed = Record(
-        Prompt.single("p1", "request"), 0, None, Invalid(Reason.ENGINE_ERROR)
+        Prompt.single("p1", "request"), 0, None, Invalid(Reason.PROMPT_TOO_LONG)
     )
     answered = replace(
         failed, prompt=Prompt.single("p2", "r"), judgement=Binary(Label.REFUSAL)
