@@ -107,7 +107,7 @@ def hostile(texts: Sequence[str] = HOSTILE) -> list[Record]:
         found.append(
             Record(prompt, 0, Completion(text, text[:20], label=text), verdict, votes)
         )
-        found.append(Record(prompt, 1, None, Invalid(Reason.ENGINE_ERROR, text)))
+        found.append(Record(prompt, 1, None, Invalid(Reason.PROMPT_TOO_LONG, text)))
     return found
 
 

@@ -39,7 +39,7 @@ def test_verdicts_of_every_kind_can_be_chosen(page: Page) -> None:
     for word, prompts in {
         "degree 3": 3,
         "right option": 15,
-        "engine error": len(HOSTILE),
+        "prompt too long": len(HOSTILE),
     }.items():
         page.select_option("#verdict", label=word)
         assert count(page).startswith(f"{prompts} prompts")
