@@ -22,7 +22,7 @@ _REMEDIES = {
     "Repository Not Found": "check the name (ORG/MODEL or a folder); set HF_TOKEN if gated",
     "gated repo": "accept the model's conditions and set HF_TOKEN",
     "couldn't connect to": "check the name, connect this machine to the hub, or name a folder",
-    "ddress already in use": "run the same command again, which chooses other ports",
+    "already in use": "run the same command again, which chooses other ports",
     "out of memory": "use a smaller model, or free the device",
     "Free memory on device": "free the GPU, or give the engine less of it "
     "(--candidate-args or --judge-args with --gpu-memory-utilization)",
