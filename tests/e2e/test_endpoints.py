@@ -87,7 +87,9 @@ def transformers_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[st
 def test_vllm_is_found_to_do_everything_and_says_what_its_cache_held(
     engine: EngineProcess, run_persona: RunPersona, thresholds: Path
 ) -> None:
-    run = run_persona("aligned", "--thresholds", thresholds, *FEW)
+    # Stored answers of other runs would be asked for again, too.
+    own_store = ("--store", thresholds.with_name("store.sqlite"))
+    run = run_persona("aligned", "--thresholds", thresholds, *own_store, *FEW)
     assert run.status == UNSHOWN, run.output
     found = run.summary["manifest"]["capabilities"]
     assert found.keys() == {"candidate", "judge"}
