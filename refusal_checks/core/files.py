@@ -7,10 +7,12 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
 from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.core.suggestions import near
@@ -25,6 +27,24 @@ def is_file_name(name: str) -> bool:
 
 FILE_NAME = "1 to 100 letters, digits and _ . + - or spaces within"
 """What ``is_file_name`` asks for."""
+
+
+Content = TypeVar("Content")
+
+_forget: list[Callable[[], None]] = []
+
+
+def read_once(function: Callable[..., Content]) -> Callable[..., Content]:
+    """Decorate a function that reads the user's files: keep what it returns until ``read_anew``."""
+    cached = cache(function)
+    _forget.append(cached.cache_clear)
+    return cached
+
+
+def read_anew() -> None:
+    """Forget what was read, since a process may evaluate a folder again after training into it."""
+    for forget in _forget:
+        forget()
 
 
 def resolved(path: Path) -> Path:

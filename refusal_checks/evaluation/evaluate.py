@@ -10,7 +10,7 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from refusal_checks.core.errors import EngineStartError, UserError, require_known
-from refusal_checks.core.files import permitted, resolved
+from refusal_checks.core.files import permitted, read_anew, resolved
 from refusal_checks.evaluation.config import Folders
 from refusal_checks.evaluation.configure import configure, folders
 from refusal_checks.evaluation.interrupts import as_interrupts, ctrl_c_raises
@@ -301,6 +301,7 @@ class _Session:
         from refusal_checks.engines.pool import Shared
         from refusal_checks.evaluation.prepare import prepare
 
+        read_anew()
         configs = configure(self._spec, self._kept)
         keep_private(self._kept.own)
         selected = self._selection.by_candidate()

@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 
 from refusal_checks.core.errors import ModelError
+from refusal_checks.core.files import read_once
 from refusal_checks.core.prompts import Message, Prompt, Role
 from refusal_checks.core.special_tokens import FAMILIES, SpecialTokens
 from refusal_checks.judges.prompt_head import JSON, Head, divided
@@ -174,7 +175,7 @@ def marker(request: str, answer: str) -> str:
         attempt += 1
 
 
-@cache
+@read_once
 def load(name: str) -> JudgePrompt:
     """Load a judge prompt by name: one of this package's, or the path of a Markdown file.
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from refusal_checks.core.files import sha256
+from refusal_checks.core.files import read_once, sha256
 from refusal_checks.core.store import content_key
 from refusal_checks.models.model_files import argument_values
 from refusal_checks.models.names import Attached, Model, Replay, Rule, Served
@@ -95,7 +94,7 @@ def model_identity(model: Model, served_name: str = "") -> str:
     return content_key(type(model).__name__, describe(model, served_name))
 
 
-@cache
+@read_once
 def _fingerprint(folder: str) -> str:
     digest = hashlib.sha256()
     for path in sorted(Path(folder).rglob("*")):
@@ -119,7 +118,7 @@ def _parts(path: Path) -> Iterator[bytes]:
             yield file.read(_PART)
 
 
-@cache
+@read_once
 def _commit_on_hub(name: str, revision: str) -> str:
     """``name@commit`` as the hub has it now; empty if it cannot be reached or has no such model."""
     from huggingface_hub import HfApi

@@ -5,10 +5,10 @@ import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from refusal_checks.core.files import read_once
 from refusal_checks.core.special_tokens import FAMILIES, SpecialTokens
 from refusal_checks.models.model_files import _cached, _read_object, argument_values
 from refusal_checks.models.names import Model, Served, expanded
@@ -93,7 +93,7 @@ def _files(place: str, cache: str | None, revision: str | None) -> Iterator[Path
                 yield file
 
 
-@cache
+@read_once
 def _of_file(path: Path) -> frozenset[str]:
     """The tokens that a file declares; none if it cannot be read (its engine will say so)."""
     try:

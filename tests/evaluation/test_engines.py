@@ -246,6 +246,22 @@ def test_a_model_without_a_chat_template_is_refused_before_an_engine_starts(
     assert engines.evaluate(candidate_args=template, **run).counts == {"passed": 3}
 
 
+def test_a_folder_that_training_changed_is_another_model_in_the_same_process(
+    engines: Project,
+) -> None:
+    model = engines.path / "model"
+    shutil.copytree(MODEL_DIR, model)
+    run = {"candidate_model": str(model), "sampling_samples": 1, **KEYWORD}
+    engines.evaluate(**run)
+    asked = requests(engines)["candidate"]
+    assert asked > 0
+    engines.evaluate(**run)
+    assert requests(engines)["candidate"] == asked
+    (model / "config.json").write_text((model / "config.json").read_text() + "\n")
+    engines.evaluate(**run)
+    assert requests(engines)["candidate"] == 2 * asked
+
+
 def test_no_engine_starts_twice_for_several_candidates(engines: Project) -> None:
     """Two of one engine; then the judge's engine, and one for each candidate."""
     shutil.copytree(MODEL_DIR, engines.path / "other")

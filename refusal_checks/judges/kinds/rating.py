@@ -10,12 +10,12 @@ import asyncio
 import math
 import tomllib
 from collections.abc import Mapping
-from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from refusal_checks.core.errors import ModelError
+from refusal_checks.core.files import read_once
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.special_tokens import FAMILIES, SpecialTokens
 from refusal_checks.core.store import content_key
@@ -118,7 +118,7 @@ class Instructions(NamedTuple):
         return (Message("system", "\n\n".join(parts)), *rest)
 
 
-@cache
+@read_once
 def instructions(
     category_guide: Path | None, folder: Path | None = None
 ) -> Instructions:

@@ -11,6 +11,7 @@ import pytest
 from huggingface_hub import HfApi, ModelInfo
 
 from refusal_checks.core.errors import ModelError
+from refusal_checks.core.files import read_anew
 from refusal_checks.models import identity
 from refusal_checks.models.identity import describe, model_identity
 from refusal_checks.models.names import (
@@ -298,16 +299,16 @@ def test_a_hugging_face_id_is_the_hub_s_latest_commit_though_another_one_is_cach
         return ModelInfo(id=name, sha=hub[revision])  # type: ignore[no-untyped-call]
 
     monkeypatch.setattr(HfApi, "model_info", model_info)
-    identity._commit_on_hub.cache_clear()
+    read_anew()
     tagged = ("--revision=v2",)
     versions = [
         describe(Served("m", "org/model", args))["version"]
         for args in ((), tagged, ("--revision", "gone"))
     ]
-    identity._commit_on_hub.cache_clear()
+    read_anew()
     hub.clear()
     versions.append(describe(Served("m", "org/model"))["version"])
-    identity._commit_on_hub.cache_clear()
+    read_anew()
     names = ["org/model@latest", "org/model@tagged", "org/model", "org/model@cached"]
     assert versions == names
 
@@ -346,7 +347,7 @@ def test_an_adapter_is_known_by_its_files(folder: Folder, tmp_path: Path) -> Non
     named = describe(model)["adapter"]
     assert named.startswith("calm@sha256:")
     assert named.count("@") == 1, "folders of other adapters are no part of it"
-    identity._fingerprint.cache_clear()
+    read_anew()
     weights.write_bytes(b"two")
     assert model_identity(model) != found[1]
     assert model_identity(replace(model, reasoning_end="</think>")) != model_identity(
