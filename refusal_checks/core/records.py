@@ -194,7 +194,7 @@ def _summary(votes: Sequence[Vote]) -> str:
 
 
 def evenly(records: Sequence[Record], most: int) -> list[Record]:
-    """At most so many records, from all parts of a benchmark, whose order may be by language."""
+    """Take at most this many records, spread evenly: a benchmark may be sorted by language."""
     number = min(len(records), most)
     return [records[place * len(records) // number] for place in range(number)]
 

@@ -54,7 +54,7 @@ class Judge:
         generation: see ``Store.renew``.
         max_tokens: most tokens of one verdict; 0 if no model writes one.
         measures: what it measures, see ``prompt_head.Measure``.
-        languages: ISO 639 codes of those on which it was measured; empty if nobody says.
+        languages: ISO 639 codes of the languages on which it was measured; empty if unknown.
         tells_refusals: False if it tells harmful from harmless and no more, so that a refusal and
             a good answer are the same to it.
     """

@@ -88,7 +88,7 @@ def planned(spec: RunSpec, devices: Devices) -> Iterator[Diagnosis]:
 
 
 def _needs(candidates: Iterable[Model], judges: Iterable[Model]) -> list[EngineNeed]:
-    """What these models' engines need, with the default judge's size if nobody tells it."""
+    """What these models' engines need; the default judge's size is known without its files."""
     needs = []
     for need in needs_of(candidates, judges).values():
         if need.weights is None and need.model == DEFAULT_JUDGE.model:

@@ -411,7 +411,7 @@ class HumanLabels:
     """The labelled rows of all sheets of a run.
 
     Attributes:
-        by: who labelled; empty if nobody says.
+        by: who labelled; empty if unknown.
         partial: what partial refusals count as, for people as for judges.
     """
 

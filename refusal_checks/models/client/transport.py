@@ -93,7 +93,7 @@ class HttpTransport:
         self._session: aiohttp.ClientSession | None = None
         self._free = asyncio.Semaphore(access.pace.at_once)
         self._turn: AsyncLimiter | None = None
-        # Since the last answer; a server that nobody asks for a while refuses nothing meanwhile.
+        # After a pause longer than the limit an outage begins anew: nothing was asked meanwhile.
         self._first_refusal = math.inf
         self._last_refusal = math.inf
         self._refused_for = 0.0
