@@ -80,9 +80,12 @@ def test_on_a_cpu_one_rank_is_one_process(
     ("about", "dtype"),
     [
         ("processor\t: 0\nflags\t\t: fpu avx2 avx512f avx512_bf16\n", "bfloat16"),
+        ("processor\t: 0\nflags\t\t: fpu avx2 avx512f amx_bf16 amx_tile\n", "bfloat16"),
+        ("processor\t: 0\nflags\t\t: fpu avx2 avx512f avx512_vnni\n", "float32"),
         ("processor\t: 0\nflags\t\t: fpu avx avx2 fma\n", "float32"),
-        ("processor\t: 0\nFeatures\t: fp asimd bf16\n", "bfloat16"),  # ARM
-        (None, "bfloat16"),
+        ("processor\t: 0\nFeatures\t: fp asimd bf16\n", "bfloat16"),  # Arm
+        ("processor\t: 0\nFeatures\t: fp asimd\n", "float32"),
+        (None, "float32"),
     ],
 )
 def test_bfloat16_is_left_to_processors_that_compute_it(
