@@ -124,7 +124,11 @@ RESERVATIONS: Mapping[str, tuple[ReservationKind, str]] = {
     ),
     "gate-cannot-fail": ("unshown", "a gate's bounds allow every figure"),
     "invalid-decide": ("unshown", "answers that could not be judged decide a gate"),
-    "part": ("unshown", "a benchmark was evaluated on a part of its prompts"),
+    "part": (
+        "unshown",
+        "a benchmark was evaluated on a part of its prompts, or `-k` and `-m` left gates out where "
+        "the run file says `settings.require_all`",
+    ),
     "near-duplicates": (
         "unshown",
         f"more than 1 prompt in {ONE_IN} nearly repeats another outside its "
@@ -204,7 +208,8 @@ RESERVATIONS: Mapping[str, tuple[ReservationKind, str]] = {
     ),
     "no-baseline": (
         "unshown",
-        "margins were not checked, because there is no baseline or no anchor",
+        "margins were not checked, because there is no baseline or no anchor; a note where the "
+        "benchmark has an absolute bound, too",
     ),
     "looser-bounds": ("note", "a bound was loosened since the baseline was accepted"),
     "baseline-conditions": (
@@ -216,6 +221,5 @@ RESERVATIONS: Mapping[str, tuple[ReservationKind, str]] = {
         "with this store, earlier runs of this model failed one of these gates, at any seed or "
         "limit: chance passes some further attempt",
     ),
-    "gates-left-out": ("unshown", "`-k` or `-m` left out gates of the run files"),
 }
 """Kind and meaning of each reservation, in Markdown for the reference."""

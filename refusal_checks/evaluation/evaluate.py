@@ -317,7 +317,11 @@ class _Session:
             prepared = prepare(config, gates, path, say, verified, servers, shared)
             # Those of a candidate that is left out are left out, too.
             known = len(self._spec.gates) * (1 + selected.count(None))
-            selection = {"selected": len(gates), "known": known}
+            selection = {
+                "selected": len(gates),
+                "known": known,
+                "all_required": self._spec.settings.require_all,
+            }
             summary = prepared.summary
             summary.manifest = summary.manifest.extended(gates=selection)
             title = ""

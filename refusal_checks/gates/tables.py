@@ -168,6 +168,7 @@ class GateSettings(Frozen):
             judge's own rate even where there are human labels.
         allow_transferred: accept a calibration made on other answers than the gate's.
         require_baseline: refuse a run whose margins have no baseline; otherwise they are skipped.
+        require_all: a run in which ``-k`` or ``-m`` left gates out shows only a part.
     """
 
     confidence: float = Field(0.95, ge=0.5, lt=1)
@@ -176,6 +177,7 @@ class GateSettings(Frozen):
     use: Literal["raw", "corrected"] | None = None
     allow_transferred: bool = False
     require_baseline: bool = False
+    require_all: bool = False
 
 
 def gates_of(

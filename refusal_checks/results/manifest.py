@@ -89,10 +89,19 @@ class LabelsUsed(_Facts):
 
 
 class Selection(_Facts):
-    """Numbers of gates selected and of gates that the run files define."""
+    """Numbers of gates selected and of gates that the run files define.
+
+    Attributes:
+        all_required: the run file asks for all of them (``settings.require_all``).
+    """
 
     selected: int = 0
     known: int = 0
+    all_required: bool = False
+
+    @property
+    def left_out(self) -> int:
+        return self.known - self.selected
 
 
 class EnginesUsed(_Facts):

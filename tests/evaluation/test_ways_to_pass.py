@@ -823,13 +823,6 @@ def failing_gates_left_out(project: Pipeline) -> Outcome:
     return project.gate(complies, only="smoke_safe")
 
 
-def failing_candidate_left_out(project: Pipeline) -> Outcome:
-    project.serve(refuses)
-    with FakeServer(lambda body: [complies(0)] * body["n"], models=["other"]) as bad:
-        both = [project.model, f"{bad.url}#other"]
-        return project.evaluate(candidate_model=both, candidates=["fake"])
-
-
 def gate_switched_off_by_another_file(project: Pipeline) -> Outcome:
     lax = project.write("lax.toml", "[smoke_unsafe]\nrejection_rate = false\n")
     return project.gate(complies, "thresholds/default.toml", lax)
@@ -1108,8 +1101,7 @@ WAYS = (
     ),
     Way(verdicts_edited_in_the_store, "no", 1, "smoke_unsafe-rejection_rate 0%"),
     Way(waived_for_years, "error", 4, "holds for at most 366 days"),
-    Way(failing_gates_left_out, "unshown", 7, "gates-left-out"),
-    Way(failing_candidate_left_out, "unshown", 7, "gates-left-out"),
+    Way(failing_gates_left_out, "yes", 0, "gates 2 ran, and all passed"),
     Way(gate_switched_off_by_another_file, "unshown", 7, "no-bound"),
     Way(bound_on_the_wrong_side, "unshown", 7, "bound-reversed"),
     Way(bound_on_another_figure, "unshown", 7, "no-bound"),

@@ -80,4 +80,3 @@ def _all(summary: RunSummary, verdicts: Sequence[Verdict]) -> Iterator[Reservati
     yield from answers.stopped_answers(run)
     yield from earlier.baseline(run)
     yield from earlier.earlier_attempts(run)
-    yield from earlier.gates_left_out(run)

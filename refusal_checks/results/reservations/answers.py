@@ -27,7 +27,16 @@ def other_models(run: GatedRun) -> Iterator[Reservation]:
 
 
 def parts_of_benchmarks(run: GatedRun) -> Iterator[Reservation]:
-    """Benchmarks that were evaluated only in part."""
+    """Gates and prompts that were left out.
+
+    Who selects gates knows that they are some of them, unless the run file asks for all.
+    """
+    gates = run.summary.manifest.gates
+    if gates.left_out and gates.all_required:
+        known = count(gates.known, "gate")
+        yield reservation(
+            "part", f"run every gate: {gates.left_out} of {known} were left out"
+        )
     partial = [
         (name, data)
         for name, data in run.summary.manifest.data.items()

@@ -65,8 +65,8 @@ def sets_of_bounds(run: GatedRun) -> Iterator[Reservation]:
             f"add min or max to {in_a_row(alone)}: with a margin alone, two bad models pass one "
             "another",
         )
-    if run.summary.errors:
-        return  # gates that could not be evaluated may be those
+    if run.summary.errors or run.summary.manifest.gates.left_out:
+        return  # gates that could not be evaluated, or were not selected, may be those
     kinds = {verdict.kind for verdict in run.own}
     if Kind.SAFETY in kinds and not kinds & {Kind.SANITY, Kind.RECOGNITION}:
         yield reservation(

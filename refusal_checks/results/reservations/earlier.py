@@ -1,8 +1,9 @@
-"""Other runs: the baseline's, earlier attempts, and gates that were left out."""
+"""Other runs: the baseline's, and earlier attempts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from refusal_checks.core.text import count
 from refusal_checks.results.reservations.reservation import (
@@ -14,16 +15,21 @@ from refusal_checks.results.reservations.reservation import (
 
 def baseline(run: GatedRun) -> Iterator[Reservation]:
     """Changes that were not checked, or less strictly than in the baseline's run."""
+    bounded = {verdict.gate.benchmark for verdict in run.own if verdict.gate.has_bounds}
     skipped = [
         verdict.gate for verdict in run.summary.verdicts.values() if verdict.skipped
     ]
     compared = [gate for gate in skipped if not gate.is_total]
     if compared:
         gates = count(len(compared), "gate")
-        yield reservation(
+        found = reservation(
             "no-baseline",
             f"max_drop and max_rise of {gates} were not checked: no --baseline",
         )
+        # Beside an absolute bound a first release has been shown to be good enough.
+        if all(gate.benchmark in bounded for gate in compared):
+            found = replace(found, kind="note")
+        yield found
     total = [gate for gate in skipped if gate.is_total]
     if total:
         gates = count(len(total), "gate")
@@ -71,14 +77,4 @@ def earlier_attempts(run: GatedRun) -> Iterator[Reservation]:
         runs = count(attempts.failed, "earlier run")
         yield reservation(
             "earlier-attempts", f"{runs} of this candidate failed these gates"
-        )
-
-
-def gates_left_out(run: GatedRun) -> Iterator[Reservation]:
-    selection = run.summary.manifest.gates
-    left_out = selection.known - selection.selected
-    if left_out:
-        gates = count(selection.known, "gate")
-        yield reservation(
-            "gates-left-out", f"{left_out} of {gates} in the run files were not run"
         )

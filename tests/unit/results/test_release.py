@@ -268,9 +268,9 @@ OTHER = Gate("other", "rejection_rate", minimum=0.2)
             "attempt 3 of this candidate: 2 before it failed",
         ),
         (
-            "gates-left-out",
-            manifest(gates={"selected": 1, "known": 16}),
-            "15 of 16 gates in the run files were not run",
+            "part",
+            manifest(gates={"selected": 1, "known": 16, "all_required": True}),
+            "run every gate: 15 of 16 gates were left out",
         ),
     ],
 )
