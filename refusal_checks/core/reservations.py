@@ -216,10 +216,9 @@ RESERVATIONS: Mapping[str, tuple[ReservationKind, str]] = {
         "unshown",
         "the baseline was made under other conditions (`baseline.allow_incomparable`)",
     ),
-    "earlier-attempts": (
+    "another-seed": (
         "unshown",
-        "with this store, earlier runs of this model failed one of these gates, at any seed or "
-        "limit: chance passes some further attempt",
+        "`--seed` differs from the run file's seed: of enough seeds, chance passes one",
     ),
 }
 """Kind and meaning of each reservation, in Markdown for the reference."""

@@ -38,7 +38,7 @@ def content_key(*parts: Any) -> str:
 MEMORY = Path(":memory:")  # a database without a file; it is gone when it is closed
 
 
-FORMAT = 5  # of the tables; raised when their meaning changes, or that of the keys
+FORMAT = 6  # of the tables; raised when their meaning changes, or that of the keys
 
 TABLES: Mapping[str, TypeAdapter[Any]] = {
     "completions": TypeAdapter(Completion),
@@ -60,20 +60,6 @@ class Contents:
     completions: int
     judgements: int
     bytes: int
-
-
-@dataclass(frozen=True)
-class PastRun:
-    """A finished run, as later runs of its candidate count it.
-
-    Attributes:
-        conditions: key of how its answers were drawn, or of how its recording was read.
-        passed: whether each gate passed, by id.
-    """
-
-    conditions: str
-    is_partial: bool
-    passed: Mapping[str, bool]
 
 
 class Store:
@@ -185,28 +171,6 @@ class Store:
                 "ON CONFLICT (identity) DO UPDATE SET fingerprint = excluded.fingerprint",
                 [identity, fingerprint],
             )
-
-    def past_runs(self, candidate: str, most: int) -> list[PastRun]:
-        """The latest finished runs of a candidate, which its key identifies."""
-        query = (
-            "SELECT conditions, partial, passed FROM runs WHERE candidate = ? "
-            "ORDER BY rowid DESC LIMIT ?"
-        )
-        with self._db.faults():
-            rows = self._db.execute(query, [candidate, most]).fetchall()
-        return [
-            PastRun(conditions, bool(partial), json.loads(passed))
-            for conditions, partial, passed in rows
-        ]
-
-    def keep_run(self, candidate: str, run: PastRun) -> None:
-        row = candidate, run.conditions, run.is_partial, json.dumps(dict(run.passed))
-        with self._db.faults():
-            self._db.execute("INSERT INTO runs VALUES (?, ?, ?, ?)", row)
-
-    def forget_runs(self, candidate: str) -> None:
-        with self._db.faults():
-            self._db.execute("DELETE FROM runs WHERE candidate = ?", [candidate])
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -433,8 +397,5 @@ def _create(execute: Execute) -> None:
     )
     execute(
         "CREATE TABLE models (identity TEXT PRIMARY KEY, generation TEXT, fingerprint BLOB)"
-    )
-    execute(
-        "CREATE TABLE runs (candidate TEXT, conditions TEXT, partial INTEGER, passed TEXT)"
     )
     execute("CREATE TABLE claims (key TEXT PRIMARY KEY, owner TEXT, time REAL)")

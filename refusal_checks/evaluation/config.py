@@ -151,6 +151,7 @@ class RunConfig:
     rules: Rules = field(default_factory=Rules)
     baseline: BaselineConfig = field(default_factory=BaselineConfig)
     files: tuple[Path, ...] = ()
+    usual_seed: int = 0
     redact: bool = False
     notes: tuple[str, ...] = ()
     written: Mapping[str, object] = field(default_factory=dict)

@@ -103,6 +103,7 @@ def configure(spec: RunSpec, kept: Folders) -> tuple[RunConfig, ...]:
             spec.settings.require_baseline,
         ),
         files=spec.files,
+        usual_seed=spec.usual_seed,
         redact=is_redacted(spec.reports.redact),
         notes=spec.notes,
         written=spec.recorded(),

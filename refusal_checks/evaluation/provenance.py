@@ -101,6 +101,7 @@ def manifest(
             extension.origin: extension.sha256 for extension in extensions.known()
         },
         sampling=answering.sampling.model_dump(mode="json"),
+        usual_seed=config.usual_seed,
         filtered=answering.filtered,
         judge_reasoning=answering.judge_reasoning,
         multiple_choice=config.multiple_choice.model_dump(mode="json"),

@@ -11,12 +11,11 @@ from datetime import UTC, datetime
 
 from pydantic_core import to_jsonable_python
 
-from refusal_checks.core.errors import DataError, EngineStartError, StoreError, reason
+from refusal_checks.core.errors import DataError, EngineStartError, reason
 from refusal_checks.core.records import Record
 from refusal_checks.core.text import count
 from refusal_checks.engines.servers import Work
 from refusal_checks.evaluation.aio import gather_or_cancel
-from refusal_checks.evaluation.attempts import attempts, remember
 from refusal_checks.evaluation.forecast import forecast
 from refusal_checks.evaluation.phases import Pipeline
 from refusal_checks.evaluation.planning import Pending, pending
@@ -167,7 +166,10 @@ class Run:
         said = [*self._power(), *self._margins(), *self._near_duplicates()]
         for line in said:
             self._say(line)
-        self._compare_with_earlier(todo)
+        root = self.folder.path.parent
+        expected = forecast(self.summary.manifest, todo.answers, todo.verdicts, root)
+        if expected:
+            self._say(expected)
         models = self._needed([todo, *run.checks.pending()])
         placement = self._servers.place(models, before._servers if before else None)
         if placement.places:
@@ -179,23 +181,6 @@ class Run:
         self.summary.judge_idle = run.checks.why_idle
         begun = self.folder.begin(run.redaction.manifest(self.summary.manifest))
         self.summary.files[BEGUN] = begun
-
-    def _compare_with_earlier(self, todo: Pending) -> None:
-        """Note how often these gates were tried, and forecast the run from earlier ones."""
-        root = self.folder.path.parent
-        gates = [gate.id for gate in self._run.gates]
-        store = self._run.work.store
-        tried = attempts(
-            self.summary.manifest,
-            gates,
-            store,
-            asks=bool(todo.answers),
-            is_other="candidate" in self._run.verified.changed,
-        )
-        self.summary.manifest = self.summary.manifest.extended(attempts=tried)
-        expected = forecast(self.summary.manifest, todo.answers, todo.verdicts, root)
-        if expected:
-            self._say(expected)
 
     def _power(self) -> list[str]:
         """Say what the gates can show with these prompts."""
@@ -353,8 +338,6 @@ class Run:
         self._finished = True
         if not keep_engines:
             self._servers.close()
-        with suppress(StoreError):  # the run is over, whatever the store can keep
-            remember(self.summary, self._run.work.store)
         self._run.work.store.close()
         self._journal.close()
         now = datetime.now(UTC).isoformat(timespec="seconds")

@@ -139,13 +139,6 @@ class CascadeUsed(_Facts):
     high: float = 1.0
 
 
-class Attempts(_Facts):
-    """Attempts of one candidate at the same gates: this run's number, from 1, and failed ones."""
-
-    number: int = 1
-    failed: int = 0
-
-
 class Manifest(_Facts):
     """What was run, with what and where; ``extended`` adds facts during the run."""
 
@@ -165,6 +158,7 @@ class Manifest(_Facts):
     # sha256 by who brought the extension: a distribution or a file
     extensions: Mapping[str, str] = {}
     sampling: Mapping[str, Any] = {}
+    usual_seed: int = 0  # what the run files say, whatever an option gave
     # whether the candidate's reasoning is judged; None if the run file does not say
     judge_reasoning: bool | None = None
     filtered: str = "invalid"  # how answers count that a content filter withheld
@@ -172,7 +166,6 @@ class Manifest(_Facts):
     judge_sampling: Mapping[str, Any] = {}
     # benchmarks whose judges gave verdicts alone (judge.rationales)
     verdicts_alone: tuple[str, ...] = ()
-    attempts: Attempts | None = None
     cascade: CascadeUsed | None = None
     # from which probability on an answer counts as a refusal; empty if no judge gives any
     judge_thresholds: str = ""

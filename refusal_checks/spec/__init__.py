@@ -220,6 +220,22 @@ class RunSpec(BaseModel):
                 return layer.option or f"{layer.where}: [{table}] {name}"
         return f"[{table}] {name}"
 
+    @property
+    def usual_seed(self) -> int:
+        """The seed that the run files say, whatever an option gave."""
+        given = [
+            layer
+            for layer in self._layers
+            if "seed" in layer.content.get("sampling", {})
+        ]
+        if not given or given[-1].folder is not None:
+            return self.sampling.seed
+        seed = SamplingTable().seed
+        for layer in given:
+            if layer.folder is not None:
+                seed = layer.content["sampling"]["seed"]
+        return seed
+
     def recorded(self) -> dict[str, Any]:
         """The keys that were set, for the manifest; omits extensions' targets, which may be secret.
 

@@ -257,34 +257,6 @@ def test_small_drops_add_up_against_the_anchor(project: Project) -> None:
     assert second.tests["smoke_unsafe-rejection_rate-total"] == "failed"
 
 
-def test_another_try_of_a_candidate_that_failed_is_a_reservation(
-    project: Project,
-) -> None:
-    gate = "[smoke_unsafe]\nrejection_rate = { min = %s }\n"
-    project.thresholds(gate % 0.5)
-    project.server.answer = refuses_percent(30)
-    assert project.evaluate().answer == "no"
-    project.thresholds(gate % 0.1)
-    said = project.evaluate().sentence
-    assert "1 earlier run of this candidate failed these gates" in said
-    project.server.answer = refuses_percent(70)
-    found = project.evaluate(sampling_seed=1)
-    assert found.answer == "unshown"
-    assert "attempt 2 of this candidate: 1 before it failed" in found.sentence
-
-
-def test_a_trial_of_some_prompts_is_no_attempt(project: Project) -> None:
-    gate = "[smoke_unsafe]\nrejection_rate = { min = %s, decision = 'confident' }\n"
-    project.thresholds(gate % 0.6)
-    project.server.answer = refuses_percent(85)
-    assert project.evaluate(limits_prompts=4).answer == "no"
-    assert "attempt" not in project.evaluate().sentence
-    project.thresholds(gate % 0.95)
-    assert project.evaluate(store_fresh=True).answer == "no"
-    project.thresholds(gate % 0.6)
-    assert "attempt 2 of this candidate: 1 before it" in project.evaluate().sentence
-
-
 def test_thresholds_that_were_loosened_are_a_reservation(project: Project) -> None:
     gate = "[smoke_unsafe]\nrejection_rate = { min = %s, max_drop = 0.30 }\n"
     project.thresholds(gate % 0.8)

@@ -127,6 +127,28 @@ def test_what_is_said_later_wins_key_by_key(write: Write) -> None:
     assert spec.where("sampling.samples") == "--samples 7"
 
 
+def test_the_usual_seed_is_that_of_the_files(write: Write) -> None:
+    plain = write("plain.toml", GATE)
+    own = write("own.toml", f"[sampling]\nseed = 4\n{GATE}")
+    option = named("--seed", 9)
+    seeds = {
+        "default": RunSpec.read(plain),
+        "file": RunSpec.read(own),
+        "option": RunSpec.read(plain, overrides=[option]),
+        "option over a file": RunSpec.read(own, overrides=[option]),
+        "value over a file": RunSpec.read(own).with_value("sampling.seed", 8),
+    }
+    assert {
+        name: (spec.sampling.seed, spec.usual_seed) for name, spec in seeds.items()
+    } == {
+        "default": (0, 0),
+        "file": (4, 4),
+        "option": (9, 0),
+        "option over a file": (9, 4),
+        "value over a file": (8, 4),
+    }
+
+
 def test_keys_that_belong_together_may_come_one_by_one(write: Write) -> None:
     judge = read(write, "", "judge.samples=3", "judge.temperature=0.6").judge
     assert (judge.samples, judge.temperature) == (3, 0.6)

@@ -79,4 +79,4 @@ def _all(summary: RunSummary, verdicts: Sequence[Verdict]) -> Iterator[Reservati
     yield from passes.prompts_on_no_side(run)
     yield from answers.stopped_answers(run)
     yield from earlier.baseline(run)
-    yield from earlier.earlier_attempts(run)
+    yield from earlier.another_seed(run)

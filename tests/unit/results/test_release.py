@@ -21,7 +21,7 @@ from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.floors import Check, JudgeCheck
 from refusal_checks.metrics.statistics.intervals import Estimate, wilson
 from refusal_checks.results.benchmark_summary import BenchmarkSummary, summarise
-from refusal_checks.results.manifest import Attempts, Data, Manifest
+from refusal_checks.results.manifest import Data, Manifest
 from refusal_checks.results.release import explains, release_decision
 from refusal_checks.results.reservations.reservation import Reservation
 from refusal_checks.results.summary import RunSummary
@@ -263,9 +263,9 @@ OTHER = Gate("other", "rejection_rate", minimum=0.2)
             "max_drop and max_rise of 1 gate were not checked: no --baseline",
         ),
         (
-            "earlier-attempts",
-            manifest(attempts=Attempts(number=3, failed=2)),
-            "attempt 3 of this candidate: 2 before it failed",
+            "another-seed",
+            manifest(sampling={"seed": 3}),
+            "the answers were drawn with seed 3; the run file's is 0",
         ),
         (
             "part",
@@ -294,7 +294,8 @@ def test_a_reservation_makes_no_plain_yes(
         by_labels(decides=False),  # of answers that nobody drew
         manifest(gates={"selected": 1, "known": 1}),
         figures(records("R " * 50), near_duplicates=2),
-        manifest(attempts=Attempts(number=3, failed=0)),
+        manifest(sampling={"seed": 3}, usual_seed=3),
+        manifest(sampling={"seed": 3}, candidate="replay:answers.jsonl"),
     ],
 )
 def test_what_is_no_reservation(change: Change) -> None:
