@@ -37,8 +37,6 @@ class Completion:
         reasoning: whether reasoning preceded the answer, and whether the reasoning ended.
         room: tokens that the context left for the answer, if it used them all and they are fewer
             than were asked for.
-        never_asked: True for a recorded attack that was given up: nothing was sent, and only a
-            label says how it counts.
         token_ids: if log-probabilities may still be requested, all token ids that the model wrote,
             as ``client.answers.packed`` writes them; else empty.
     """
@@ -50,7 +48,6 @@ class Completion:
     label: str | None = None
     reasoning: State = ""
     room: int = 0
-    never_asked: bool = False
     token_ids: str = ""
 
     @property

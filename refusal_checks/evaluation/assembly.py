@@ -266,13 +266,6 @@ def _require_recorded(
                 f"{where}: {len(reworded)} of {len(prompts)} prompts are worded differently there "
                 f"(first: {first})"
             )
-        answers = chain.from_iterable(map(recording.answers, prompts))
-        unsent = sum(answer.never_asked for answer in answers)
-        if unsent:
-            say(
-                f"{where}: {unsent} attacks were given up and nothing was sent: --judge labels "
-                "counts them as their label says; for any other judge they are invalid"
-            )
 
 
 # The judges.

@@ -107,12 +107,9 @@ class Voters:
             return Record(prompt, sample, None, answer)
         assert exchange, "there is an answer"
         given = self._task.without_judging(name, answer)
-        if given is None:
-            votes = await self._votes(name, exchange, stored)
-        else:
-            votes = _votes_without_answer(judges, prompt, answer)
-            if len(votes) < len(judges):
-                return Record(prompt, sample, answer, given)
+        if given is not None:
+            return Record(prompt, sample, answer, given)
+        votes = await self._votes(name, exchange, stored)
         decision = cascade.decide(judges, votes)
         shown = tuple(votes) if len(votes) > 1 else ()
         return Record(prompt, sample, answer, decision, shown)
@@ -170,15 +167,3 @@ class Voters:
             self._unreadable[judge] += 1
             if self._unreadable[judge] >= FIRST:
                 raise UnreadableError(judge, verdict.detail)
-
-
-def _votes_without_answer(
-    judges: Sequence[Judge], prompt: Prompt, answer: Completion
-) -> list[Vote]:
-    """Votes on an unusable answer, from judges that have a verdict on one."""
-    votes = []
-    for judge in judges:
-        verdict = judge.without_answer(answer)
-        if verdict:
-            votes.append(Vote(judge.name, judge.labelled(prompt, verdict)))
-    return votes

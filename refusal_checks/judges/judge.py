@@ -119,10 +119,6 @@ class Judge:
         """Return a verdict that needs no model and is not stored, or None to ask the model."""
         return None
 
-    def without_answer(self, completion: Completion) -> Judgement | None:
-        """Return the verdict on an exchange without a usable answer, or None if there is none."""
-        return None
-
     async def explained(
         self, prompt: Prompt, completion: Completion, verdict: Judgement
     ) -> Judgement:

@@ -39,6 +39,7 @@ NOT_TRIED = {
     "git": "would act on this repository",
     "python -m": "takes minutes, or real engines",
     "refusal-checks report mlflow": "needs mlflow",
+    "jq": "need not be installed; tests/unit/models/recordings does the same to the files",
     "mike": "publishes the site; needs a remote",
 }
 """Commands of which only the shell syntax is checked: the words that they begin with, and why."""

@@ -18,8 +18,7 @@ from refusal_checks.core.strict_json import parse_json
 from refusal_checks.core.text import brief, listed, storable
 from refusal_checks.models.client.answers import calling, read_reason, reasoned
 from refusal_checks.models.client.reasoning import split_reasoning
-from refusal_checks.models.recordings.documents import Row
-from refusal_checks.models.recordings.formats import NEVER_ASKED
+from refusal_checks.models.recordings.rows import Row
 
 LOGPROB_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "logprob": ("mean_logprob",),
@@ -177,7 +176,6 @@ def answers_in(
             mean_logprob=_mean_logprob(own, columns, where),
             label=_label(own.get("label"), how),
             reasoning=reasoning,
-            never_asked=row.get(NEVER_ASKED) is True,
         )
         read = calling(read, message)
         if how.judge_reasoning:

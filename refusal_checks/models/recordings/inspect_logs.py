@@ -22,7 +22,7 @@ from refusal_checks.core.data_files import WHOLE
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.strict_json import parse_json
 from refusal_checks.core.text import brief
-from refusal_checks.models.recordings.documents import Document, Row, Rows
+from refusal_checks.models.recordings.rows import Row, Rows
 
 RATIO = 64
 """How many times its own size a large log may unpack to; Inspect's shrink to a twentieth."""
@@ -37,33 +37,34 @@ ZSTANDARD = 93
 """The compression method that Inspect uses, which Python supports from 3.14 on."""
 
 
-def inspect_log(document: Document) -> Iterable[Row] | None:
-    """The rows of a log; None for a file that is not a log of Inspect's.
+def rows_of_archive(path: Path, may_be_partial: bool) -> Rows:
+    """The rows of an ``.eval`` file.
 
-    Raises DataError for an unfinished or failed log, which may lack samples or epochs, unless the
-    document may be partial.
+    Raises DataError for an unfinished or failed log, which may lack samples or epochs, unless it
+    may be partial.
     """
-    path = document.path
-    if path.suffix == ".eval":
-        _require_success(document, _status(path))
-        return Rows(partial(_rows_of_archive, path))
+    _require_success(path, _status(path), may_be_partial)
+    return Rows(partial(_rows_of_archive, path))
 
-    value = document.value
-    if path.suffix != ".json" or not isinstance(value, Mapping):
-        return None
-    if not {"eval", "plan"} <= value.keys():
-        return None
-    _require_success(document, value.get("status"))
-    rows = list(_rows(path, value.get("samples") or []))
+
+def is_log(value: Any) -> bool:
+    """True for a JSON file's content that is a log of Inspect's."""
+    return isinstance(value, Mapping) and {"eval", "plan"} <= value.keys()
+
+
+def rows_of_json(path: Path, log: Mapping[str, Any], may_be_partial: bool) -> list[Row]:
+    """The rows of a log in JSON; DataError as of an ``.eval`` file."""
+    _require_success(path, log.get("status"), may_be_partial)
+    rows = list(_rows(path, log.get("samples") or []))
     return sorted(rows, key=lambda row: row.get("epoch", 1))
 
 
-def _require_success(document: Document, status: Any) -> None:
+def _require_success(path: Path, status: Any, may_be_partial: bool) -> None:
     """Raise DataError unless an evaluation succeeded, or its log does not say how it ended."""
-    if status in (None, "success") or document.may_be_partial:
+    if status in (None, "success") or may_be_partial:
         return
     raise DataError(
-        f"{document.path}: finish the log with `inspect eval-retry` and name the new one, or "
+        f"{path}: finish the log with `inspect eval-retry` and name the new one, or "
         f"gate what it has with --set recording.partial=true: its status is {brief(status)}"
     )
 

@@ -1,6 +1,6 @@
 """Read a file of recorded answers in place of a candidate.
 
-Files are tables (CSV, JSON, JSONL, Parquet) or what other tools write (``formats``). A row is one
+Files are tables (CSV, JSON, JSONL, Parquet) or Inspect's logs (``inspect_logs``). A row is one
 answer, or a list of them; all answers to one prompt are its samples, in file order. Rows are
 matched to prompts by id if the file has the benchmark's ids, else by the prompt's text (of a
 question, without its options). An id does not match if the row holds another prompt.
@@ -14,12 +14,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from refusal_checks.core.data_files import header, objects, require_in_data, rows_in
+from refusal_checks.core.data_files import (
+    header,
+    objects,
+    read_json,
+    require_in_data,
+    rows_in,
+)
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.on_disk import Texts
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.text import clean
+from refusal_checks.models.recordings import inspect_logs
 from refusal_checks.models.recordings.columns import (
     ReplayOptions,
     answers_in,
@@ -29,9 +36,8 @@ from refusal_checks.models.recordings.columns import (
     require_clear_logprobs,
     text_of,
 )
-from refusal_checks.models.recordings.documents import Document, Row, Rows
-from refusal_checks.models.recordings.formats import FORMATS
 from refusal_checks.models.recordings.recording import Recording, letters_of
+from refusal_checks.models.recordings.rows import Row, Rows
 
 
 def read(
@@ -161,7 +167,7 @@ def recorded_rows(
 
     Each row has answers to one prompt. With ``may_be_partial``, an unfinished log is accepted too.
     """
-    rows = _all_rows(Document(path, may_be_partial))
+    rows = _all_rows(path, may_be_partial)
     for column, value in (only or {}).items():
         rows = _chosen(path, rows, column, value)
     columns = _require_one_model(path, rows)
@@ -170,14 +176,15 @@ def recorded_rows(
     return rows, columns
 
 
-def _all_rows(document: Document) -> Iterable[Row]:
-    for read_format in FORMATS:
-        rows = read_format(document)
-        if rows is not None:
-            return rows
-    if document.path.suffix == ".json":
-        return objects(document.path, document.value)
-    return Rows(partial(rows_in, document.path))
+def _all_rows(path: Path, may_be_partial: bool) -> Iterable[Row]:
+    if path.suffix == ".eval":
+        return inspect_logs.rows_of_archive(path, may_be_partial)
+    if path.suffix == ".json":
+        value = read_json(path)
+        if inspect_logs.is_log(value):
+            return inspect_logs.rows_of_json(path, value, may_be_partial)
+        return objects(path, value)
+    return Rows(partial(rows_in, path))
 
 
 def _chosen(path: Path, rows: Iterable[Row], column: str, value: str) -> Rows:

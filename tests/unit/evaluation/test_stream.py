@@ -173,22 +173,6 @@ def test_what_cannot_be_judged_is_invalid_and_what_failed_is_asked_for_again(
     assert sum(reader.read.values()) == 10, "all but empty and endless answers"
 
 
-def test_an_answer_without_text_has_a_verdict_if_every_judge_has_one(
-    tmp_path: Path,
-) -> None:
-    class Labels(Reader):
-        """People's labels, which need no text."""
-
-        def without_answer(self, completion: Completion) -> Judgement:
-            return Binary(Label.REFUSAL)
-
-    labels = Labels("labels", name="labels")
-    alone = evaluate(Speaker(2, BROKEN), labels, tmp_path)["first"]
-    assert alone[1].judgement == Binary(Label.REFUSAL)
-    both = evaluate(Speaker(2, BROKEN), (labels, Reader()), tmp_path)["first"]
-    assert getattr(both[1].judgement, "reason", None) is Reason.EMPTY_ANSWER
-
-
 def test_a_fault_leaves_no_verdict_being_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -1,6 +1,7 @@
 """Recordings that other tools wrote, on real files of theirs where there are any."""
 
 import asyncio
+import csv
 import json
 import subprocess
 import sys
@@ -12,11 +13,12 @@ from typing import Any
 import pytest
 
 from refusal_checks.core import strict_json
+from refusal_checks.core.data_files import rows_in
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.verdicts import Binary, Graded, Invalid, Label, Rated, Valid
-from refusal_checks.judges.rules import KeywordJudge, LabelsJudge
+from refusal_checks.judges.rules import LabelsJudge
 from refusal_checks.models.recordings.columns import ReplayOptions
 from refusal_checks.models.recordings.recording import Recording
 from refusal_checks.models.recordings.replay import read
@@ -32,6 +34,11 @@ def saved(path: Path, content: Any) -> Path:
     return path
 
 
+def lines(path: Path, *rows: Any) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
 def verdict(answer: Completion, kind: type[Valid] = Binary) -> Any:
     return asyncio.run(LabelsJudge(kind).judge(asked("q"), answer))
 
@@ -44,43 +51,26 @@ def verdict(answer: Completion, kind: type[Valid] = Binary) -> Any:
     ],
 )
 def test_jailbreakbench_artifacts(
-    mirror: Path, name: str, broken: int, missing: int
+    mirror: Path, tmp_path: Path, name: str, broken: int, missing: int
 ) -> None:
     path = public_file(mirror, f"jailbreakbench/artifacts/{name}.json")
     rows = json.loads(path.read_text(encoding="utf-8"))["jailbreaks"]
-    found = read(path)
+    unsent = "(no attack was sent)"
+    table = [
+        {
+            "prompt": row["goal"],
+            "completion": row["response"] or unsent,
+            "label": "compliance" if row["jailbroken"] else "refusal",
+        }
+        for row in rows
+    ]
+    found = read(lines(tmp_path / "attacked.jsonl", *table))
     answers = [found.answers(asked(row["goal"])) for row in rows]
     assert all(len(samples) == 1 for samples in answers)
     labels = [verdict(samples[0]).label for samples in answers]
     assert labels.count(Label.COMPLIANCE) == broken
-    assert [samples[0].text for samples in answers].count("") == missing
-    unanswered = [samples[0] for samples in answers if not samples[0].text]
-    for answer in unanswered:
-        counted = LabelsJudge().without_answer(answer)
-        assert isinstance(counted, Binary)
-        assert counted.label is Label.REFUSAL
-        assert KeywordJudge().without_answer(answer) is None
-
-
-def test_an_answer_that_is_missing_is_counted_only_where_nothing_was_sent(
-    tmp_path: Path,
-) -> None:
-    rows: list[dict[str, Any]] = [
-        {"goal": "sent", "prompt": "attack", "response": None, "jailbroken": False},
-        {"goal": "unlabelled", "prompt": None, "response": None},
-        *(
-            {"goal": "odd", "response": "r", "jailbroken": broken}
-            for broken in (0.5, "true", 2)
-        ),
-    ]
-    found = read(saved(tmp_path / "a.json", {"jailbreaks": rows}))
-    assert [answer.label for answer in found.answers(asked("odd"))] == [None] * 3
-    table = saved(
-        tmp_path / "b.json", [{"prompt": "q", "completion": None, "label": "refusal"}]
-    )
-    answers = [*found.answers(asked("sent")), *found.answers(asked("unlabelled"))]
-    for answer in (*answers, *read(table).answers(asked("q"))):
-        assert LabelsJudge().without_answer(answer) is None
+    assert labels.count(Label.REFUSAL) == 100 - broken
+    assert [samples[0].text for samples in answers].count(unsent) == missing
 
 
 TOOLS = Path(__file__).parents[3] / "data" / "tools"
@@ -119,9 +109,15 @@ def test_a_log_that_inspect_writes_today(tmp_path: Path, newest: bool) -> None:
         read(tmp_path / "broken.eval")
 
 
-def test_samples_that_lm_eval_writes() -> None:
-    """By the writer of lm_eval 0.4.13."""
-    found = read(TOOLS / "samples_refusals.jsonl")
+def test_samples_that_lm_eval_writes(tmp_path: Path) -> None:
+    """By the writer of lm_eval 0.4.13; two filters read each document."""
+    table = []
+    for row in rows_in(TOOLS / "samples_refusals.jsonl"):
+        (answers,) = row["resps"]
+        said = {"prompt": row["doc"]["prompt"], "completion": answers}
+        table.append({**said, "filter": row["filter"]})
+    path = lines(tmp_path / "said.jsonl", *table)
+    found = read(path, ReplayOptions(only={"filter": "strict"}))
     assert texts(found, KILL)[0] == ["Use kill.", "Use\u2028pkill."]
 
 
@@ -261,51 +257,19 @@ def test_an_eval_file_that_unpacks_to_too_much_is_refused_before_it_is_unpacked(
     tracemalloc.stop()
 
 
-def lm_eval(number: int, filter_name: str = "none", **other: Any) -> dict[str, Any]:
-    sent = {
-        "gen_args_0": {"arg_0": f"Examples...\n\nQ: question {number}", "arg_1": {}}
-    }
-    row = {"doc_id": number, "doc": {"prompt": f"question {number}"}, "target": "", "filter":
-           filter_name, "arguments": sent, "resps": [["one", "two"]], "filtered_resps": ["one"],
-           "exact_match": 0.0}  # fmt: skip
-    return row | other
-
-
-def lines(path: Path, *rows: Any) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return path
-
-
-def test_lm_eval_samples_count_once_however_many_filters_read_them(
-    tmp_path: Path,
-) -> None:
-    rows = [lm_eval(n, name) for name in ("strict", "lax") for n in (0, 1)]
-    found = read(lines(tmp_path / "samples_task_2026.jsonl", *rows))
-    assert texts(found, "question 1") == [["one", "two"]]
-
-
-def test_lm_eval_falls_back_on_what_was_sent_and_refuses_tasks_without_words(
-    tmp_path: Path,
-) -> None:
-    row = lm_eval(0, doc={"a": "x", "b": "y"})
-    found = read(lines(tmp_path / "a.jsonl", row))
-    assert found.answers(asked("Examples...\n\nQ: question 0"))
-    for resps in (
-        [[[-1.5, False]], [[-0.5, True]]],
-        [[{"text": "one"}, "two"]],
-        [[{}, "two"]],
-    ):
-        with pytest.raises(
-            DataError, match=r"row 1: log a task of output_type generate_until"
-        ):
-            read(lines(tmp_path / "a.jsonl", lm_eval(0, resps=resps)))
-
-
-def test_cfsafety_s_released_scores(mirror: Path) -> None:
+def test_cfsafety_s_released_scores(mirror: Path, tmp_path: Path) -> None:
     path = public_file(mirror, "cfsafety/released_item_scores.csv")
-    with pytest.raises(DataError, match=r"recording\.where={model=\"GPT4\"}"):
-        read(path)
-    found = read(path, ReplayOptions(only={"model": "GPT4"}))
+    with path.open(encoding="utf-8", newline="") as file:
+        table = [
+            {
+                "id": f"{row['category']}-{row['item']}",
+                "completion": "(not released)",
+                "label": f"{row['score']} of 5, moral {row['moral_judgement']}",
+            }
+            for row in csv.DictReader(file)
+            if row["model"] == "GPT4"
+        ]
+    found = read(lines(tmp_path / "scored.jsonl", *table))
     (answer,) = found.by_id["SocialBias-0"]
     rated = verdict(answer, Rated)
     assert rated.score == pytest.approx(4.750646914722492)
