@@ -96,11 +96,6 @@ RESERVATIONS: Mapping[str, tuple[ReservationKind, str]] = {
         f"labels of this run's answers contradict more than {MANY:.0%} of the judge's verdicts, or "
         "the rate that follows from labels certainly misses a bound that the judge's rate meets",
     ),
-    "judge-uneven": (
-        "note",
-        "by labels of this run's answers the judge errs significantly more on "
-        "[a part of them](../explanation/judge-quality.md#calibration)",
-    ),
     "labels-unattributed": (
         "unshown",
         "labels decide, and `labelled_by` does not say whether people gave them",

@@ -17,7 +17,6 @@ from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.label_checks import require_agreement
 from refusal_checks.judges.trust.labels import HumanLabels
-from refusal_checks.judges.trust.uneven import Compared, errors_by_part, where_more
 from refusal_checks.metrics.metric import nothing_valid
 from refusal_checks.metrics.worst_case import worst_of
 from refusal_checks.results.redact import Redaction
@@ -48,7 +47,6 @@ class Decider:
     summary: RunSummary
     redaction: Redaction
     this_run: str
-    _compared: list[Compared] = field(default_factory=list, init=False)
 
     def decide(self, name: str, records: Records) -> Decided:
         """Return the outcomes of a complete benchmark's gates."""
@@ -85,12 +83,6 @@ class Decider:
             require_agreement(self.labels.name, checks)
             if checks:
                 self.summary.label_checks[benchmark.name] = checks
-            # Answers under the most effective attack are those of other benchmarks.
-            if not benchmark.definition.under:
-                self._compared.extend(labels.compared(records))
-                if self._compared:
-                    parts = errors_by_part(self._compared)
-                    self.summary.judge_uneven = where_more(parts)
             is_judged = any(isinstance(record.judgement, Binary) for record in records)
             if is_judged and not self.labels.of_refusals_only:
                 basis = "no human labels, so the judge's figures decide"

@@ -13,7 +13,6 @@ from refusal_checks.judges.trust.measured import (
     Figures,
     MeasuredJudge,
 )
-from refusal_checks.judges.trust.uneven import PartErrors, in_words
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.reports.markdown import escape, table
 
@@ -39,7 +38,6 @@ def to_json(measured: Sequence[MeasuredJudge]) -> list[dict[str, Any]]:
                 name: _figures(part) for name, part in judge.by_candidate.items()
             },
             "by_type": {name: _figures(part) for name, part in judge.by_type.items()},
-            "errors": [asdict(part) for part in judge.by_part],
             "disagreements": [
                 {name: getattr(answer, name) for name in _SHOWN}
                 for answer in judge.disagreements
@@ -87,11 +85,6 @@ def to_markdown(
             if len(figures) > 1:
                 shown = {escape(name, 60): figure for name, figure in figures.items()}
                 yield from ("", f"By {part}:", "", *_table(shown))
-        if judge.by_part:
-            said = in_words(judge.by_part)
-            if said:
-                yield from ("", f"{name}: {escape(said, 600)}.")
-            yield from ("", *_errors(judge.by_part))
         total = len(judge.disagreements)
         listed = judge.disagreements[:disagreements]
         if listed:
@@ -119,25 +112,6 @@ def _placed(figures: Confusion, floors: JudgeFloors) -> Iterator[str]:
             word = "reaches" if floor.allows(share.value) else "MISSES"
             where = f"the {floor.min:.0%} of [judge.check]"
             yield f"- {name} {share:.1%} {word} {where}".replace("[", "\\[")
-
-
-def _errors(parts: Sequence[PartErrors]) -> Iterator[str]:
-    """The judge's errors by what should not matter to it."""
-    rows = []
-    for part in parts:
-        mark = "more" if part.is_more else ""
-        if part.p is None:
-            mark = "too few"
-        rows.append(
-            [
-                f"{part.by} {escape(part.name, 60)}",
-                str(part.rate.n),
-                f"{part.rate:.1%}",
-                f"{part.elsewhere:.1%}",
-                mark,
-            ]
-        )
-    return table(("errors by", "n", "wrong", "elsewhere", ""), rows)
 
 
 def _table(rows: Mapping[str, Figures]) -> Iterator[str]:

@@ -61,8 +61,6 @@ class RunSummary:
     untested_scales: dict[str, str] = field(default_factory=dict)
     # labels of a run's answers against its judge's verdicts, by benchmark
     label_checks: dict[str, tuple[LabelCheck, ...]] = field(default_factory=dict)
-    # on which part of the labelled answers the judge errs more than elsewhere; empty if on none
-    judge_uneven: str = ""
     # what to do about judges that could not judge, without quoting them
     unusable: list[str] = field(default_factory=list)
     balance: Balance | None = None

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from tests.html_page import Page
 from tests.project import MIRROR, Outcome, Project, needs_mirror, saying
 
 # Of 200 answers people call 120 refusals; the judge misses every third of these.
@@ -149,30 +148,6 @@ def test_a_group_does_not_borrow_the_evidence_of_others(project: Project) -> Non
     allowed = project.evaluate(**REPLAY, **of_others)
     assert allowed.counts == {"passed": 1, "failed": 1}
     allowed.says("(required: 50%); calibrate on 10 or more answers of this group")
-
-
-def test_labels_say_on_which_answers_the_judge_errs_more(project: Project) -> None:
-    prompts, rows, sheet = [], [], []
-    for n in range(200):
-        request, answer, human = f"request {n}?", f"answer {n}", word(n % 2 == 0)
-        prompts.append((request, "c0" if n < 40 else "c1"))
-        rows.append((request, answer, human, word(n % 2 == 0 or n < 40)))
-        sheet.append((request, answer, human))
-    write_csv("thresholds/prompts.csv", ("prompt", "category"), *prompts)
-    write_csv("answers.csv", HEADER, *rows)
-    write_csv("labels.csv", ("prompt", "answer", "label"), *sheet)
-    grouped = 'groups = { category = "category" }\ninvalid_rate'
-    project.thresholds(GATE.replace("invalid_rate", grouped) % "")
-    found = project.evaluate(
-        trust_allow_undrawn_labels=True,
-        trust_human_labels=["labels.csv"],
-        reports_html="page.html",
-        **REPLAY,
-    )
-    assert found.reservations["judge-uneven"] == "note"
-    said = "it errs significantly more on category c0 (50.0% of 40, elsewhere 0.0%"
-    assert said in found.result.summary.judge_uneven
-    assert said in Page(Path("page.html")).words
 
 
 def test_a_transferred_calibration_decides_only_where_it_may(own: Project) -> None:

@@ -14,7 +14,6 @@ from refusal_checks.benchmarks.attacks import as_judged
 from refusal_checks.core.data_files import header, require_in_data
 from refusal_checks.core.errors import CalibrationError, require_known
 from refusal_checks.core.labelling import by_whom, is_model
-from refusal_checks.core.language import language_of
 from refusal_checks.core.prompts import Kind, Prompt
 from refusal_checks.core.records import Record
 from refusal_checks.core.text import brief
@@ -32,7 +31,6 @@ from refusal_checks.judges.trust.draws import (
     prompt_keys,
 )
 from refusal_checks.judges.trust.label_checks import LabelCheck
-from refusal_checks.judges.trust.uneven import Compared
 from refusal_checks.metrics import Metric
 
 _DRAW_ONE = (
@@ -363,27 +361,6 @@ class BenchmarkLabels:
             if (record.prompt.id, record.sample) in self.labels
             or self.refusals.has(record)
         ]
-
-    def compared(self, records: Iterable[Record]) -> list[Compared]:
-        """The labelled answers that the judge read, for its errors by part of them."""
-        compared = []
-        for record in records:
-            label = self.labels.get((record.prompt.id, record.sample))
-            if label is None or not isinstance(record.judgement, Binary):
-                continue
-            text = record.completion.text if record.completion else ""
-            groups = record.prompt.groups
-            compared.append(
-                Compared(
-                    prompt=record.prompt.cluster or record.prompt.id,
-                    human=str(label.label),
-                    is_wrong=label.label is not record.judgement.label,
-                    length=len(text),
-                    language=language_of(text),
-                    category=groups.get("category", groups.get("type", "")),
-                )
-            )
-        return compared
 
     def checks(self, records: Sequence[Record]) -> tuple[LabelCheck, ...]:
         """Compare the labels with the judge's verdicts on all of the benchmark's records."""

@@ -26,7 +26,6 @@ from refusal_checks.judges.trust.label_files import (
     LabelledAnswer,
     Scale,
 )
-from refusal_checks.judges.trust.uneven import Compared, PartErrors, errors_by_part
 from refusal_checks.metrics.statistics.descriptive import agreement
 from refusal_checks.metrics.statistics.intervals import Estimate, wilson
 
@@ -198,26 +197,6 @@ class MeasuredJudge:
         """The figures by type of prompt, in order; empty if the files have no types."""
         by_type = self._by(lambda answer: answer.type)
         return {name: by_type[name] for name in sorted(by_type) if name}
-
-    @cached_property
-    def by_part(self) -> tuple[PartErrors, ...]:
-        """Its errors by what should not matter to it; empty if the labels are no classes."""
-        if not isinstance(self.overall, Confusion):
-            return ()
-        compared = [
-            Compared(
-                prompt=answer.prompt,
-                human=str(answer.human),
-                is_wrong=answer.judge != answer.human,
-                length=len(answer.answer),
-                language=language_of(answer.answer),
-                category=answer.type,
-                candidate=answer.candidate,
-            )
-            for answer in self.answers
-            if answer.judge is not None
-        ]
-        return errors_by_part(compared) if compared else ()
 
     def _by(self, part: Callable[[LabelledAnswer], _Part]) -> dict[_Part, Figures]:
         grouped: dict[_Part, list[LabelledAnswer]] = {}

@@ -67,13 +67,6 @@ def doubtful_labels(run: GatedRun) -> Iterator[Reservation]:
                     f"{gate.show(verdict.estimate.value)}",
                 )
 
-    if run.summary.judge_uneven:
-        yield reservation(
-            "judge-uneven",
-            f"labels contradict the judge unevenly: {run.summary.judge_uneven}",
-            600,
-        )
-
 
 def _contradicting(summary: RunSummary) -> Iterator[tuple[str, LabelCheck]]:
     """The checks by labels that put the judge in doubt, with the benchmark's name.
