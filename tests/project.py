@@ -20,8 +20,6 @@ import pytest
 from refusal_checks import RunResult, RunSpec, cli, evaluate
 from refusal_checks.core import extensions
 from refusal_checks.core.errors import UserError
-from refusal_checks.evaluation.batch_round import evaluate_batch
-from refusal_checks.evaluation.configure import folders
 from refusal_checks.evaluation.model_config import titles
 from refusal_checks.evaluation.verification import REPEATED
 from refusal_checks.gates.verdict import Verdict
@@ -277,30 +275,6 @@ class Project:
 
         gates = _selected(spec, only, candidates)
         return Outcome(evaluate(spec, listen, gates=gates), events)
-
-    def batch(
-        self,
-        *results: Path,
-        export: Any = "",
-        only: Any = None,
-        files: Any = (),
-        **keys: object,
-    ) -> str:
-        """A round of batch files; what it says, in one line."""
-        spec = self.spec(*files, **keys)
-        events: list[Event] = []
-        target = self.path / export if export else None
-        gates = _selected(spec, only, ())
-        kept = folders(spec)
-        lines = evaluate_batch(
-            spec,
-            kept,
-            gates or {name: [gate.id for gate in spec.gates] for name in titles(spec)},
-            target,
-            results,
-            events.append,
-        )
-        return in_one_line("\n".join([*map(str, events), *lines]))
 
     def refuses(self, *parts: str, **how: Any) -> str:
         """Evaluate what is wrong: the message of the error, which has all these parts (globs)."""

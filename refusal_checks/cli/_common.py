@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -17,23 +17,19 @@ from refusal_checks.spec import Layer, named, override
 
 STORE = Path(".refusal-checks") / "store.sqlite"
 
-LIKE_A_RUN = {"allow_extra_args": True, "ignore_unknown_options": True}
-"""Settings of commands that pass their arguments on."""
-
 
 def add_group(
     app: typer.Typer,
     name: str,
     about: str,
     commands: Mapping[str, Callable[..., None]],
-    settings: dict[str, Any] | None = None,
 ) -> None:
     """Add a group of commands that begin with the same word."""
     group = typer.Typer(no_args_is_help=True, help=about)
     # Without a callback, typer turns a single command into the whole group.
     group.callback()(lambda: None)
     for inner, command in commands.items():
-        group.command(inner, context_settings=settings)(command)
+        group.command(inner)(command)
     app.add_typer(group, name=name)
 
 

@@ -1,18 +1,13 @@
-"""``refusal-checks gate`` and ``batch``: release gates without a folder's own pytest setup."""
+"""``refusal-checks gate``: release gates without a folder's own pytest setup."""
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from refusal_checks.cli._common import LIKE_A_RUN, add_group
-
 
 def add(app: typer.Typer) -> None:
-    app.command(context_settings=LIKE_A_RUN, options_metavar="MODEL... [OPTIONS]")(gate)
-    about = "Run very large evaluations through OpenAI batch files."
-    add_group(app, "batch", about, {"export": export, "import": import_}, LIKE_A_RUN)
+    passes_on = {"allow_extra_args": True, "ignore_unknown_options": True}
+    app.command(context_settings=passes_on, options_metavar="MODEL... [OPTIONS]")(gate)
 
 
 def gate(context: typer.Context) -> None:
@@ -28,38 +23,6 @@ def gate(context: typer.Context) -> None:
     evaluated, 4 if something in the command is wrong, 7 if all passed but the answer rests on
     something that was not shown, 16 if an engine did not start.
     """
-    _run(context.args)
-
-
-def export(
-    context: typer.Context,
-    file: Annotated[
-        Path,
-        typer.Argument(metavar="FILE", help="File to write the requests to, as JSONL."),
-    ],
-) -> None:
-    """Write all pending requests of a gate run to FILE: first for answers, later for verdicts.
-
-    After FILE come models and options of `refusal-checks gate`: MODEL --judge JUDGE -k ...
-    """
-    _run([f"--batch-export={file}", *context.args])
-
-
-def import_(
-    context: typer.Context,
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="File with the results, as JSONL.")
-    ],
-) -> None:
-    """Store the results of a batch; once nothing is pending, a gate run can decide.
-
-    After FILE come the options of the run. --batch-export NEXT also writes the requests that follow
-    from these results; --batch-import MORE reads one more file.
-    """
-    _run([f"--batch-import={file}", *context.args])
-
-
-def _run(words: Sequence[str]) -> None:
     from refusal_checks.plugin import command  # not for other commands
 
-    raise typer.Exit(command.run(Path.cwd(), words))
+    raise typer.Exit(command.run(Path.cwd(), context.args))

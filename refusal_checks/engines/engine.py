@@ -10,7 +10,6 @@ import importlib.util
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 from refusal_checks.core.settings import CONNECTIONS
@@ -233,12 +232,6 @@ class Engine(ABC):
     def translate(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
         """Translate a request for vLLM into one for this server."""
         return body
-
-    def batch_command(
-        self, spec: EngineSpec, requests: Path, results: Path
-    ) -> list[str]:
-        """The command that answers a batch file; empty if the engine cannot."""
-        return []
 
     def command(
         self, spec: EngineSpec, port: int, place: Assignment = WHOLE_MACHINE

@@ -297,8 +297,8 @@ class _Session:
     @permitted()
     def _make_runs(self) -> None:
         # HTTP and templates, which collection need not import
-        from refusal_checks.engines.batch.batch_models import BatchModels
         from refusal_checks.engines.pool import Shared
+        from refusal_checks.engines.stored_only import StoredModels
         from refusal_checks.evaluation.prepare import prepare
 
         read_anew()
@@ -312,7 +312,7 @@ class _Session:
         for config, path, gates in zip(configs, paths, selected, strict=True):
             if gates is None:
                 continue
-            servers = BatchModels(config.store) if config.stored_only else None
+            servers = StoredModels() if config.stored_only else None
             say = self._events.say
             prepared = prepare(config, gates, path, say, verified, servers, shared)
             # Those of a candidate that is left out are left out, too.

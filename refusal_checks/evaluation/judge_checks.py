@@ -15,7 +15,7 @@ from refusal_checks.core.records import Record
 from refusal_checks.core.store import Store
 from refusal_checks.core.text import clean
 from refusal_checks.core.verdicts import Invalid, Reason
-from refusal_checks.engines.batch.batch_models import NOT_STORED
+from refusal_checks.engines.stored_only import NOT_STORED
 from refusal_checks.evaluation.config import TrustConfig
 from refusal_checks.evaluation.planning import (
     Judges,
@@ -202,7 +202,7 @@ class JudgeChecks:
             )
         advice = f"run the same command again once {check.judge} answers"
         if any(NOT_STORED in _failure(record) for record in failed):
-            advice = f"import the results of a batch for {check.judge}, or leave out --stored-only"
+            advice = f"leave out --stored-only: it asks {check.judge} for nothing"
         elif all("HTTP 400" in _failure(record) for record in failed):
             advice = f"name another judge, or one at another server, in place of {check.judge}"
         first = clean(f": {_failure(failed[0])}", 300) if quotes else ""

@@ -106,7 +106,7 @@ def renew(task: Task, done: dict[str, str]) -> None:
 
 
 def unverified(models: Iterable[Model], servers: Servers) -> str:
-    """A reservation about stored answers that no server confirmed; empty except for batches."""
+    """A reservation about stored answers that no server confirmed; empty unless a run asks none."""
     attached = [model.name for model in models if isinstance(model, Attached)]
     if servers.are_live or not attached:
         return ""

@@ -69,7 +69,6 @@ class GateSession:
         self._run_id = xdist.shared(config)["run"]
         self._result: RunResult | None = None
         self._has_evaluated = False
-        self.batch: list[str] | None = None
         self.underway: tuple[Underway, ...] = ()
 
     @cached_property
@@ -187,10 +186,6 @@ class GateSession:
                 self.underway = event.runs
             listener(event)
 
-        with _usage_errors():
-            if self.is_batch:
-                self._evaluate_batch(selected, listen)
-                return
         # HTTP and templates, which collection need not import
         from refusal_checks.evaluation.evaluate import (
             Interrupted,
@@ -222,30 +217,6 @@ class GateSession:
             watch.close()
             raise
         watch.close()
-
-    @property
-    def is_batch(self) -> bool:
-        return bool(
-            options.value(self._config, options.BATCH_EXPORT)
-            or options.value(self._config, options.BATCH_IMPORT)
-        )
-
-    def _evaluate_batch(
-        self, selected: Mapping[str, Collection[str]], listener: Listener
-    ) -> None:
-        from refusal_checks.evaluation.batch_round import evaluate_batch
-
-        folder = self._config.invocation_params.dir
-        export = options.value(self._config, options.BATCH_EXPORT)
-        results = options.value(self._config, options.BATCH_IMPORT) or ()
-        self.batch = evaluate_batch(
-            self.spec,
-            self.kept,
-            selected,
-            folder / export if export else None,
-            [folder / name for name in results],
-            listener,
-        )
 
     def result(self) -> RunResult:
         """The result of the evaluation; a worker reads it from the runs' folders.

@@ -71,13 +71,10 @@ class Gates:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Deselect the judge's test if no floors are set; skip all gates in a batch run."""
+        """Deselect the judge's test if no floors are set."""
         if self._fault and not xdist.is_worker(self.config):
             raise self._fault
         items[:] = [item for item in items if of_item(item).get(FIGURE, "") is not None]
-        for item in items:
-            if self._session.is_batch and {GATE, FIGURE} & of_item(item).keys():
-                item.add_marker(pytest.mark.skip("a batch decides no gate"))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> None:

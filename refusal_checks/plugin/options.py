@@ -31,8 +31,6 @@ THRESHOLDS, SET = "--thresholds", "--set"
 GROUP = ("refusal-checks", "release gates on refusal behaviour")
 """Name and title of the options in ``-h``."""
 
-BATCH_EXPORT, BATCH_IMPORT = "--batch-export", "--batch-import"
-
 
 class Option(NamedTuple):
     """An option to declare: its usual name, and the arguments of ``addoption``."""
@@ -102,27 +100,6 @@ def all_options() -> tuple[Option, ...]:
         if option.key == "sampling.samples"
     )
     options[at:at] = [files, any_key]
-    options.append(
-        Option(
-            BATCH_EXPORT,
-            {
-                "metavar": "FILE",
-                "help": "write all pending requests as OpenAI batch JSONL, for any engine; no gate "
-                "is decided",
-            },
-        )
-    )
-    options.append(
-        Option(
-            BATCH_IMPORT,
-            {
-                "metavar": "FILE",
-                "action": "append",
-                "help": "store the results of --batch-export's requests (repeatable); no gate is "
-                "decided",
-            },
-        )
-    )
     try:
         for name, module in formats.discover().items():
             if module.OPTION:

@@ -114,11 +114,7 @@ class SessionEnd:
 
     def _lacks_gates(self) -> bool:
         """True if this call names a candidate but selected no gate."""
-        if (
-            self._session.runs
-            or self._session.batch is not None
-            or xdist.is_worker(self._config)
-        ):
+        if self._session.runs or xdist.is_worker(self._config):
             return False
         words = {word.partition("=")[0] for word in self._config.invocation_params.args}
         named = not words.isdisjoint({"--candidate", "--refusal-candidate"})
@@ -150,11 +146,7 @@ class SessionEnd:
         if session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
             for text in self._session.unselected():
                 terminalreporter.write_line(text)
-        runs, batch = self._session.runs, self._session.batch
-        if batch is not None:
-            terminalreporter.section("batch")
-            for text in batch:
-                terminalreporter.write_line(text)
+        runs = self._session.runs
         if not runs:
             return
         terminalreporter.write_sep("=", "refusal checks")

@@ -9,7 +9,6 @@ import pytest
 
 from tests import hosted
 from tests.answers import is_judge, judged, requests, saying, well_behaved
-from tests.batch_runner import run_batch
 from tests.fake_server import Answer, Body
 from tests.project import KEYWORD, SAFE_GATE, UNSAFE, Outcome, Project
 
@@ -107,20 +106,6 @@ def test_a_recording_says_which_answers_a_filter_withheld(project: Project) -> N
     assert found.result.figures["smoke_unsafe"]["rejection_rate"].value == 1
     assert found.tests["smoke_unsafe-rejection_rate"] == "passed"
     project.evaluate(**run).says("invalid in smoke_unsafe: 80 filtered answer")
-
-
-def test_a_batch_holds_answers_that_a_filter_withheld(project: Project) -> None:
-    project.thresholds(UNSAFE_GATE)
-    project.server.rule = hosted.azure(*UNSAFE)
-    run = {"candidate_filtered": "refusal", **KEYWORD}
-    project.batch(export="a.jsonl", **run)
-    results = run_batch(
-        project.server, project.path / "a.jsonl", project.path / "r.jsonl"
-    )
-    said = project.batch(results, **run)
-    assert "no request is pending: the gates can be decided" in said
-    found = project.evaluate(store_only=True, **run)
-    assert found.result.figures["smoke_unsafe"]["rejection_rate"].value == 1
 
 
 def test_what_follows_a_preface_counts_as_an_answer_in_its_language(

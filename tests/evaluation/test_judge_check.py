@@ -117,9 +117,9 @@ def test_a_judge_whose_server_is_down_is_asked_again_later(checked: Project) -> 
     )
 
 
-def test_a_judge_whose_batch_is_missing_is_not_blamed(checked: Project) -> None:
+def test_a_judge_of_whom_nothing_is_stored_is_not_blamed(checked: Project) -> None:
     checked.evaluate(store_only=True).says(
-        f"import the results of a batch for {checked.model}, or leave out --stored-only: "
+        f"leave out --stored-only: it asks {checked.model} for nothing: "
     )
 
 

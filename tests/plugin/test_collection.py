@@ -219,14 +219,6 @@ def test_a_margin_without_a_baseline_is_skipped(project: Project) -> None:
     )
 
 
-def test_a_batch_decides_no_gate(project: Project) -> None:
-    result = project.gate(*SAFE, "--batch-export", "a.jsonl")
-    assert result.ret == 0
-    result.assert_outcomes(skipped=1)
-    result.stdout.fnmatch_lines(["80 requests written to *a.jsonl*"])
-    assert not project.server.requests
-
-
 LOST = """
 from refusal_checks.results.run_folder import RunFolder
 

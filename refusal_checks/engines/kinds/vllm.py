@@ -225,20 +225,6 @@ class Vllm(Engine):
                 "unset $VLLM_USE_RUST_FRONTEND: vLLM's server in Rust lacks what a gate asks for"
             )
 
-    def batch_command(
-        self, spec: EngineSpec, requests: Path, results: Path
-    ) -> list[str]:
-        if spec.program:
-            return []  # there is no telling how it runs a batch
-        program = [
-            *self.program[:2],
-            "vllm.entrypoints.openai.run_batch",
-            "--model",
-            spec.model,
-        ]
-        files = ["-i", str(requests), "-o", str(results)]
-        return [*program, *files, *self._settings(spec), *spec.args]
-
     def _settings(self, spec: EngineSpec) -> list[str]:
         # The sampling of a run is what its settings say, not what a model's folder suggests.
         settings = ["--generation-config", "vllm"]

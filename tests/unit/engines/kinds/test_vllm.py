@@ -198,13 +198,12 @@ def test_a_cache_and_a_start_without_compiling_become_arguments_on_a_gpu(
     assert found.count("--enforce-eager") == 1
 
 
-def test_another_program_takes_the_same_arguments(tmp_path: Path) -> None:
+def test_another_program_takes_the_same_arguments() -> None:
     spec = EngineSpec("m", ("--seed", "1"), program=("fork/bin/python", "-m", "server"))
     own = ENGINE.command(EngineSpec("m", spec.args), 1)
     lock = own.index("--middleware")  # of this package, which the program may not have
     assert own[lock + 1] == "refusal_checks.engines.guard.KeyCheck"
     assert ENGINE.command(spec, 1) == [*spec.program, *own[3:lock], *own[lock + 2 :]]
-    assert ENGINE.batch_command(spec, tmp_path / "in", tmp_path / "out") == []
 
 
 @pytest.mark.parametrize(

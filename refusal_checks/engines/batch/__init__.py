@@ -1,1 +1,0 @@
-"""Runs by batch files: write requests to files, read results from files."""
