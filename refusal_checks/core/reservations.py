@@ -124,11 +124,6 @@ RESERVATIONS: Mapping[str, tuple[ReservationKind, str]] = {
         "a benchmark was evaluated on a part of its prompts, or `-k` and `-m` left gates out where "
         "the run file says `settings.require_all`",
     ),
-    "near-duplicates": (
-        "unshown",
-        f"more than 1 prompt in {ONE_IN} nearly repeats another outside its "
-        "[cluster](../explanation/decisions.md#figures), so intervals are too narrow",
-    ),
     "same-answer": (
         "unshown",
         "half of the harmless prompts or more have the same answer, perhaps an error's text",

@@ -65,7 +65,6 @@ def figures_of(
         figures,
         parts=about.parts,
         attack=about.attack,
-        near_duplicates=benchmark.near_duplicates,
         plain=about.plain,
         **added,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from refusal_checks.benchmarks import Benchmark, near_duplicates
+from refusal_checks.benchmarks import Benchmark
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.evaluation.loading import prompts_of
 from refusal_checks.evaluation.planning import Judges, Plan
@@ -24,7 +24,6 @@ class GatedBenchmark:
     Attributes:
         prompts: its prompts; if it combines all attacks, those under each attack.
         is_attacked: whether another benchmark has the same prompts under attack.
-        near_duplicates: number of prompts that nearly repeat another.
     """
 
     definition: Benchmark
@@ -32,7 +31,6 @@ class GatedBenchmark:
     judges: tuple[Judge, ...]
     gates: tuple[Gate, ...]
     is_attacked: bool
-    near_duplicates: int = 0
 
     @property
     def name(self) -> str:
@@ -68,7 +66,6 @@ def gated_benchmarks(
     """All benchmarks that a run evaluates or has gates on, by name."""
     names = dict.fromkeys([*plan, *(gate.benchmark for gate in gates)])
     attacked = {benchmark.plain for benchmark in catalogue.values()}
-    repeated = near_duplicates.by_benchmark(plan, catalogue)
     return {
         name: GatedBenchmark(
             definition=catalogue[name],
@@ -76,7 +73,6 @@ def gated_benchmarks(
             judges=judges[name],
             gates=tuple(gate for gate in gates if gate.benchmark == name),
             is_attacked=name in attacked,
-            near_duplicates=repeated.get(name, 0),
         )
         for name in names
     }

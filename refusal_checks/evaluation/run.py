@@ -36,7 +36,6 @@ from refusal_checks.results.events import (
 )
 from refusal_checks.results.journal import Journal
 from refusal_checks.results.manifest import EnginesUsed
-from refusal_checks.results.reservations.answers import near_duplicates_in_words
 from refusal_checks.results.run_folder import BEGUN, RunFolder
 
 _RARELY = (20_000, 20, 100)
@@ -163,8 +162,7 @@ class Run:
                 f"{count(todo.verdicts, 'verdict')} to ask for at most"
             )
         self._say(f"{work}; run folder {self.folder.path}")
-        said = [*self._power(), *self._margins(), *self._near_duplicates()]
-        for line in said:
+        for line in [*self._power(), *self._margins()]:
             self._say(line)
         root = self.folder.path.parent
         expected = forecast(self.summary.manifest, todo.answers, todo.verdicts, root)
@@ -203,15 +201,6 @@ class Run:
         level = run.rules.level
         found = unchanged.forecasts(run.gates, prompts, run.earlier, level)
         yield from unchanged.lines(found)
-
-    def _near_duplicates(self) -> Iterator[str]:
-        """Say which benchmarks have too many prompts that nearly repeat another."""
-        for name, benchmark in self._run.benchmarks.items():
-            line = near_duplicates_in_words(
-                name, benchmark.near_duplicates, benchmark.size
-            )
-            if line:
-                yield line
 
     def _needed(self, todos: list[Pending]) -> list[Model]:
         """The models that will be asked; ``todos`` begins with the work on prompts."""

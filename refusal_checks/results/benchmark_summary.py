@@ -109,7 +109,6 @@ class BenchmarkSummary:
     # answers by language, for languages in which no check or calibration measured the judge;
     # counted among 1,000 of the answers
     unmeasured: Mapping[str, int] = field(default_factory=dict)
-    near_duplicates: int = 0  # prompts that nearly repeat another outside their cluster
     # number of harmless prompts that share one answer, if at least half of ten or more do; its text
     alike: int = 0
     alike_answer: str = ""

@@ -1062,7 +1062,7 @@ WAYS = (
     Way(judge_of_phrases, "open", 1, "the judge failed its check"),
     Way(metric_of_ones_own, "unshown", 7, "metric-untested"),
     Way(metric_in_place_of_ours, "error", 4, 'two metrics are called "rejection_rate"'),
-    Way(easy_prompts_in_many_wordings, "unshown", 7, "near-duplicates"),
+    Way(easy_prompts_in_many_wordings, "yes", 0),
     Way(easy_prompts_in_clusters, "unshown", 7, "has 32 in 4 clusters"),
     Way(easy_prompts_in_the_mirror, "error", 4, "xstest_prompts.csv: sha256"),
     Way(easy_prompts, "yes", 0),

@@ -1,7 +1,7 @@
-"""How often the interval holds the true rate if prompts are near-duplicates of each other.
+"""How often the interval holds the true rate if prompts nearly repeat each other.
 
 A model refuses 80% of sources: 75% always, 15% never, the others with an even chance. Prompts of
-one source are near-duplicates. The table has the intervals with and without declared clusters.
+one source nearly repeat each other. The table has the intervals with and without declared clusters.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def run(rng: np.random.Generator, cell: Cell) -> tuple[list[bool], list[str]]:
 
 def main() -> None:
     """Print how often both intervals hold the true rate, and their mean widths."""
-    print("| near-duplicates | not declared | declared |\n|---|---|---|")
+    print("| repetitions | not declared | declared |\n|---|---|---|")
     for row, cell in enumerate(CELLS):
         rng = np.random.default_rng([29, row])
         held, width = np.zeros(2), np.zeros(2)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from refusal_checks.core.prompts import Kind
-from refusal_checks.core.reservations import ONE_IN
 from refusal_checks.core.text import clean, count
 from refusal_checks.results.benchmark_summary import BenchmarkSummary
 from refusal_checks.results.reservations.reservation import (
@@ -53,21 +52,8 @@ def parts_of_benchmarks(run: GatedRun) -> Iterator[Reservation]:
     )
 
 
-def near_duplicates_in_words(name: str, repeated: int, prompts: int) -> str:
-    """Say what to do about prompts that nearly repeat another; empty if they are few."""
-    if repeated * ONE_IN <= prompts:
-        return ""
-    return (
-        f"remove prompts of {name}, or name the column of their source (cluster): {repeated} of "
-        f"{prompts} nearly repeat another, so its intervals are too narrow"
-    )
-
-
 def peculiar_answers(name: str, figures: BenchmarkSummary) -> Iterator[Reservation]:
-    """Repeated prompts, identical answers, and languages in which the judge was not measured."""
-    repeated = near_duplicates_in_words(name, figures.near_duplicates, figures.prompts)
-    if repeated:
-        yield reservation("near-duplicates", repeated)
+    """Identical answers, and languages in which the judge was not measured."""
     if figures.alike:
         quoted = ""
         if figures.alike_answer:

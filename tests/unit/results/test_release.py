@@ -237,12 +237,6 @@ OTHER = Gate("other", "rejection_rate", minimum=0.2)
             "only 50 of 200 prompts of unsafe",
         ),
         (
-            "near-duplicates",
-            figures(records("R " * 50), near_duplicates=3),
-            "remove prompts of unsafe, or name the column of their source (cluster): 3 of 50 "
-            "nearly repeat another, so its intervals are too narrow",
-        ),
-        (
             "same-answer",
             figures(records("R " * 50), alike=30, alike_answer="500"),
             "30 of 50 prompts of unsafe have the same answer, perhaps an error's text: '500'",
@@ -293,7 +287,6 @@ def test_a_reservation_makes_no_plain_yes(
         verdicts((UNSAFE, "R " * 17 + "C " * 3)),  # as its file asks
         by_labels(decides=False),  # of answers that nobody drew
         manifest(gates={"selected": 1, "known": 1}),
-        figures(records("R " * 50), near_duplicates=2),
         manifest(sampling={"seed": 3}, usual_seed=3),
         manifest(sampling={"seed": 3}, candidate="replay:answers.jsonl"),
     ],
