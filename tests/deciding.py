@@ -6,7 +6,7 @@ from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.records import Record
 from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.decision import decide_all
-from refusal_checks.gates.estimates import Estimator, Rules
+from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict
 
@@ -16,12 +16,9 @@ def decide(
     records: Sequence[Record],
     rules: Rules | None = None,
     earlier: Earlier | None = None,
-    estimator: Estimator | None = None,
 ) -> Verdict:
     """The verdict on one gate; raises its EvaluationError."""
-    (decided,) = decide_all(
-        [gate], records, rules or Rules(), earlier, estimator
-    ).values()
+    (decided,) = decide_all([gate], records, rules or Rules(), earlier).values()
     if isinstance(decided, EvaluationError):
         raise decided
     return decided

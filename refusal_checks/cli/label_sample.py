@@ -175,7 +175,7 @@ def _require_whole(folder: RunFolder, name: str, summary: RunSummary | None) -> 
     figures = summary.benchmarks.get(name) if summary else None
     if figures and figures.prompts < figures.planned:
         raise DataError(
-            f"{folder.path}: run again without --stop-early, which reuses stored answers: a run "
+            f"{folder.path}: run again, which reuses stored answers: a run "
             f"with labels needs all {figures.planned} prompts of {name}, and this one ended after "
             f"{figures.prompts}"
         )

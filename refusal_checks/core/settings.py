@@ -260,9 +260,6 @@ class Limits(Frozen):
     prompts: int | None = Field(
         None, ge=1, description="most prompts per benchmark, as a stratified sample"
     )
-    stop_early: bool = Field(
-        False, description="end a benchmark once its gates are decided"
-    )
     # None for as many as keep the engines full
     in_flight: int | None = Field(
         None, ge=1, description="prompts evaluated at the same time"

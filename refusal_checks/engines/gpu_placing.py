@@ -185,8 +185,6 @@ class Gpus:
             return "use a smaller model, or more or larger GPUs"
         if all(need.judges for need in needs):  # which have the same turn
             return "use a smaller judge, or more or larger GPUs"
-        if request.at_once:
-            return "leave out --stop-early, so that they take turns"
         return "use --set engine.placement=turns"
 
     def _require_ranks(self, needs: Sequence[EngineNeed], ids: Sequence[str]) -> None:

@@ -64,14 +64,12 @@ class PlacementRequest:
 
     Attributes:
         candidate_devices, judge_devices: device ids; empty leaves the choice to the placement.
-        at_once: True if candidate and judge must run at the same time.
         candidates: number of candidates that take turns.
     """
 
     kind: Wanted = "auto"
     candidate_devices: tuple[str, ...] = ()
     judge_devices: tuple[str, ...] = ()
-    at_once: bool = False
     candidates: int = 1
 
     def devices_of(self, need: EngineNeed) -> tuple[str, ...]:

@@ -102,7 +102,7 @@ def _kind(
         return "split", "each has its own"
     if hardware.fit_together(here):
         return "together", "there is room for all at once"
-    if request.at_once or not can_take_turns:
+    if not can_take_turns:
         why = "they may not fit at once, but all are needed at the same time"
         return "together", why
     why = "too large for both at once, so the candidate answers, then the judge judges"

@@ -205,10 +205,6 @@ def _trust(spec: RunSpec) -> TrustConfig:
     if calibrated:
         with where_written(spec, "trust.calibration", "--calibration"):
             _require_file("--calibration", calibrated, "calibrate --out FILE")
-    if spec.limits.stop_early and (calibrated or sheets):
-        raise CalibrationError(
-            "--calibration, --human-labels: leave out --stop-early: they need whole benchmarks"
-        )
     path = Path(calibrated) if calibrated else None
     floors = spec.judge.check
     labels = None

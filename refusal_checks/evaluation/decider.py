@@ -12,7 +12,6 @@ from refusal_checks.core.verdicts import Binary, Invalid
 from refusal_checks.evaluation.gated import GatedBenchmark
 from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.decision import decide_all
-from refusal_checks.gates.early_stopping import EarlyStopping
 from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.label_checks import require_agreement
@@ -42,7 +41,6 @@ class Decider:
     benchmarks: Mapping[str, GatedBenchmark]
     rules: Rules
     earlier: Mapping[str, Earlier]
-    early: EarlyStopping | None
     labels: HumanLabels | None
     summary: RunSummary
     redaction: Redaction
@@ -57,10 +55,8 @@ class Decider:
         except CalibrationError as fault:
             self.summary.mislabelled += [gate.id for gate in benchmark.gates]
             return self.undecided(name, str(fault))
-        was_stopped = len({record.prompt.id for record in records}) < benchmark.size
-        estimator = self.early.estimate if self.early and was_stopped else None
         earlier = self.earlier.get(name)
-        return decide_all(benchmark.gates, records, rules, earlier, estimator)
+        return decide_all(benchmark.gates, records, rules, earlier)
 
     def undecided(self, name: str, why: str) -> Decided:
         """Return the outcomes of a benchmark's gates when no verdict is possible."""

@@ -291,12 +291,7 @@ def require_engine(
 
 
 def placement(spec: RunSpec) -> PlacementRequest:
-    kind, at_once = spec.engine.placement, spec.limits.stop_early
-    if kind == "turns" and at_once:
-        raise UserError(
-            f"{_written(spec, 'engine.placement', kind)}: all answers are there before the first "
-            "is judged, so --stop-early would save none; leave one of the two out"
-        )
+    kind = spec.engine.placement
     devices: dict[str, tuple[str, ...]] = {}
     for role in ("candidate", "judge"):
         ids = [name.strip() for name in getattr(spec, role).devices.split(",")]
@@ -310,7 +305,6 @@ def placement(spec: RunSpec) -> PlacementRequest:
         kind,
         devices["candidate"],
         devices["judge"],
-        at_once,
         len(spec.candidate.model),
     )
 

@@ -61,7 +61,6 @@ class Pipeline:
             run.benchmarks,
             run.rules,
             run.earlier,
-            run.early,
             labels,
             run.summary,
             run.redaction,
@@ -201,8 +200,6 @@ class Pipeline:
         """Evaluate the benchmarks that are not decided yet."""
         run = self._run
         await self._servers.ready([run.config.answering.model])
-        if run.early:
-            run.early.begin()
         try:
             async with asyncio.TaskGroup() as group:
 
@@ -234,7 +231,6 @@ class Pipeline:
             replace(run.work, plan=left),
             in_flight=run.in_flight(self._servers.placement.copies),
             finished=complete,
-            enough=run.early.enough if run.early else None,
             progress=self._progress,
             may_judge=may_judge,
             answered=self._answered,

@@ -259,8 +259,6 @@ def prompts_at_once(
     """
     if limits.in_flight is not None:
         return limits.in_flight
-    if limits.stop_early:
-        return LEAST  # prompts in flight when a benchmark stops are wasted
     widest = 0
     for model in models:
         if isinstance(model, Served):

@@ -24,7 +24,6 @@ from refusal_checks.evaluation.judge_checks import (
     untested_scales,
 )
 from refusal_checks.evaluation.planning import (
-    Plan,
     Task,
     prompts_at_once,
 )
@@ -37,11 +36,6 @@ from refusal_checks.evaluation.verification import (
     verify,
 )
 from refusal_checks.gates.comparison import Earlier
-from refusal_checks.gates.early_stopping import (
-    EarlyStopping,
-    is_watched,
-    shuffled,
-)
 from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Gate
 from refusal_checks.judges.trust.label_files import replayed
@@ -75,7 +69,6 @@ class PreparedRun:
     benchmarks: Mapping[str, GatedBenchmark]
     rules: Rules
     earlier: Mapping[str, Earlier]
-    early: EarlyStopping | None
     checks: JudgeChecks
     verified: Verified
 
@@ -152,15 +145,6 @@ def prepare(
         summary.note(line)
     summary.unverified = unverified(config.models, servers)
 
-    early = None
-    if config.limits.stop_early:
-        work = _in_random_order(work, config.answering.sampling.seed)
-        early = _early_stopping(config, gates, work.plan)
-        if not any(map(is_watched, gates)):
-            summary.note(
-                "leave out --stop-early: it ends nothing early, since each gate asks for its whole "
-                "interval, a margin or every group"
-            )
     judges = work.judges
     return PreparedRun(
         config=config,
@@ -172,7 +156,6 @@ def prepare(
         benchmarks=gated_benchmarks(gates, config.benchmarks, work.plan, judges),
         rules=replace(config.rules, evidence=evidence),
         earlier=earlier,
-        early=early,
         checks=JudgeChecks(judges, config.trust.floors, store),
         verified=outcome,
     )
@@ -260,22 +243,3 @@ def _earlier(
     if baseline.is_required:
         require_compared(gates, earlier, baseline.path)
     return earlier
-
-
-def _in_random_order(work: Task, seed: int) -> Task:
-    """Shuffle the prompts: evaluation may stop early, and those so far must be a random sample."""
-    plan: Plan = {
-        name: shuffled(prompts, name, seed) for name, prompts in work.plan.items()
-    }
-    return replace(work, plan=plan)
-
-
-def _early_stopping(
-    config: RunConfig, gates: Sequence[Gate], plan: Plan
-) -> EarlyStopping:
-    """Early stopping for the gates; benchmarks that a pool of attacks needs are never cut short."""
-    in_full: list[str] = []
-    for gate in gates:
-        in_full += config.benchmarks[gate.benchmark].under
-    watched = [gate for gate in gates if gate.benchmark in plan]
-    return EarlyStopping(watched, plan, config.rules.level, in_full)

@@ -27,10 +27,6 @@ from refusal_checks.results.events import Progress
 Finished = Callable[[str, Sequence[Record]], None]
 """Called with a benchmark's name and all its records once they are complete."""
 
-Enough = Callable[[str, Sequence[Record]], bool]
-"""Called with a benchmark's name and the records of each prompt, in the plan's order; returns True
-if the benchmark needs no further prompt."""
-
 
 PATIENCE = 10.0
 """Seconds that a prompt waits for another run before the user hears of it."""
@@ -44,9 +40,7 @@ class Evaluation:
 
     Args:
         in_flight: number of prompts to answer or judge concurrently.
-        enough: stops benchmarks early; prompts in flight then are still finished.
-        may_judge: set once judges can be asked. Until then the candidate answers ahead; with
-        ``enough`` it waits, because some answers may turn out not to be needed.
+        may_judge: set once judges can be asked. Until then the candidate answers ahead.
         answered: answers of an earlier turn by prompt and keys, if the candidate is no longer up.
     """
 
@@ -56,7 +50,6 @@ class Evaluation:
         *,
         in_flight: int,
         finished: Finished,
-        enough: Enough | None = None,
         progress: Progress | None = None,
         may_judge: asyncio.Event | None = None,
         answered: SingleFlight[list[Answer]] | None = None,
@@ -75,8 +68,7 @@ class Evaluation:
         self._said: dict[str, float] = {}
 
         self._benchmarks = {
-            name: _Benchmark(name, prompts, enough)
-            for name, prompts in task.plan.items()
+            name: _Benchmark(prompts) for name, prompts in task.plan.items()
         }
         self._queue = (
             (name, prompt) for name, prompts in task.plan.items() for prompt in prompts
@@ -84,7 +76,6 @@ class Evaluation:
         self._may_judge = may_judge or asyncio.Event()
         if may_judge is None:
             self._may_judge.set()
-        self._keeps_answering = enough is None
         # Answered before judges could be asked.
         self._unjudged: deque[tuple[str, Prompt, list[Answer]]] = deque()
 
@@ -146,11 +137,9 @@ class Evaluation:
 
     async def _work(self) -> None:
         for name, prompt in self._queue:
-            if not self._benchmarks[name].start():
-                continue
             answers = await self._answerer.answers(prompt)
             self._progress.answered(name)
-            if not self._may_judge.is_set() and self._keeps_answering:
+            if not self._may_judge.is_set():
                 self._unjudged.append((name, prompt, answers))
                 continue
             await self._may_judge.wait()
@@ -233,43 +222,17 @@ def _verdicts(records: Sequence[Record]) -> list[Judgement]:
 class _Benchmark:
     """Collects the records of one benchmark, and knows whether it needs more."""
 
-    def __init__(
-        self, name: str, prompts: Sequence[Prompt], enough: Enough | None
-    ) -> None:
-        self._name = name
+    def __init__(self, prompts: Sequence[Prompt]) -> None:
         self._prompts = prompts
-        self._enough = enough
         self._records: dict[str, list[Record]] = {}  # by prompt id
-        self._started = 0
-        self._looked_at = 0  # prompts, in the plan's order
-        self._is_stopped = False
-
-    def start(self) -> bool:
-        """Count one more prompt as started; return False if none is needed."""
-        if self._is_stopped:
-            return False
-        self._started += 1
-        return True
 
     def add(self, prompt: Prompt, records: list[Record]) -> bool:
         """Add a prompt's records; return True if the benchmark is now complete."""
         self._records[prompt.id] = records
-        if self._enough:
-            self._look(self._enough)
-        needed = self._started if self._is_stopped else len(self._prompts)
-        return len(self._records) == needed
-
-    def _look(self, enough: Enough) -> None:
-        """Pass new records to early stopping, in the plan's random order and not as they arrive."""
-        while not self._is_stopped and self._looked_at < len(self._prompts):
-            following = self._records.get(self._prompts[self._looked_at].id)
-            if following is None:
-                return
-            self._looked_at += 1
-            self._is_stopped = enough(self._name, following)
+        return len(self._records) == len(self._prompts)
 
     def records(self) -> list[Record]:
         records: list[Record] = []
         for prompt in self._prompts:
-            records += self._records.get(prompt.id, [])
+            records += self._records[prompt.id]
         return records

@@ -14,7 +14,7 @@ from refusal_checks.core.verdicts import Invalid
 from refusal_checks.gates import estimates
 from refusal_checks.gates.comparison import Comparison, Earlier
 from refusal_checks.gates.estimate_set import EstimateSet
-from refusal_checks.gates.estimates import BoundCheck, Estimator, GateFigures, Rules
+from refusal_checks.gates.estimates import BoundCheck, GateFigures, Rules
 from refusal_checks.gates.gate import AllowedRange, Gate, Outcome
 from refusal_checks.gates.offenders import MissedBound, Offender, offender
 from refusal_checks.gates.verdict import CountedAgainst, InvalidAnswers, Verdict
@@ -30,19 +30,16 @@ def decide_all(
     records: Sequence[Record],
     rules: Rules,
     earlier: Earlier | None = None,
-    estimator: Estimator | None = None,
 ) -> dict[str, Verdict | EvaluationError]:
     """Decide the gates of one benchmark: by gate id, the verdict or the error that prevented it."""
     figures: dict[tuple[str, str | None], GateFigures] = {}  # by gate id and group
     errors: dict[str, EvaluationError] = {}
     prompts = [record.prompt for record in records]
     for gate in gates:
-        # Early stopping does not watch a gate on every group.
-        of_part = None if gate.is_on_every_group else estimator
         for part in gate.of_each_group(prompts):
             try:
                 figures[gate.id, part.group] = estimates.figures_of(
-                    part, records, rules, earlier, of_part
+                    part, records, rules, earlier
                 )
             except EvaluationError as fault:
                 where = f"{part.group_kind} {part.group}: " if part is not gate else ""

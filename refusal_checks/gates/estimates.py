@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 
@@ -23,9 +23,6 @@ from refusal_checks.gates.wording import looser_bounds
 from refusal_checks.metrics import METRICS, worst_cases
 from refusal_checks.metrics.refusal import invalid_rate
 from refusal_checks.metrics.statistics.intervals import Estimate
-
-Estimator = Callable[[Gate, Sequence[Record]], Estimate]
-"""Estimates a gate's figure from a part of the prompts: see ``early_stopping``."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +147,6 @@ def figures_of(
     records: Sequence[Record],
     rules: Rules,
     earlier: Earlier | None,
-    estimator: Estimator | None,
 ) -> GateFigures:
     """Compute a gate's figures and checks from all records of its benchmark.
 
@@ -160,22 +156,20 @@ def figures_of(
     seen = select(gate, records)
     rate = rules.evidence.rate(gate, seen, rules.level)
     rate.require_decided(gate)
-    estimate = estimator(gate, seen) if estimator else rate.estimate(rules.level)
+    estimate = rate.estimate(rules.level)
     cases = {
-        name: _estimate_in_case(gate, seen, case, rules, estimator)
+        name: _estimate_in_case(gate, seen, case, rules)
         for name, case in worst_cases(rate.metric, seen).items()
     }
     figure = change = None
     if gate.has_bounds:
-        is_whole = estimator is None
-        figure = _figure_check(gate, rate, estimate, cases.values(), rules, is_whole)
+        figure = _figure_check(gate, rate, estimate, cases.values())
         _require_answers(gate, seen, figure, rules)
     if gate.is_total:
         earlier = earlier and earlier.anchor
     comparison = None
     if earlier:
-        is_whole = gate.group is None and estimator is None
-        comparison = _comparison(gate, rate, earlier, rules, is_whole)
+        comparison = _comparison(gate, rate, earlier, rules)
         if gate.has_margins:
             change = _change_check(gate, rate, comparison)
     return GateFigures(gate, rate, estimate, cases, figure, change, comparison)
@@ -193,7 +187,7 @@ def _require_answers(
     if rest:
         rate = rules.evidence.rate(gate, rest, rules.level)
         estimate = rate.estimate(rules.level)
-        check = _figure_check(gate, rate, estimate, (), rules, is_whole=True)
+        check = _figure_check(gate, rate, estimate, ())
         if check.result(gate.on_inconclusive) == "fail":
             return
     fault = lost[0].judgement
@@ -209,12 +203,9 @@ def _estimate_in_case(
     seen: Sequence[Record],
     judged: Sequence[Record],
     rules: Rules,
-    estimator: Estimator | None,
 ) -> Estimate:
     """The figure over the records ``seen``, whose invalid answers are ``judged`` in one way."""
     try:
-        if estimator:
-            return estimator(gate, judged)
         return rules.evidence.rate(gate, judged, rules.level).estimate(rules.level)
     except EvaluationError:
         # A calibration's judge would not call so many answers refusals, or so few.
@@ -230,11 +221,8 @@ def _figure_check(
     rate: EstimateSet,
     estimate: Estimate,
     cases: Iterable[Estimate],
-    rules: Rules,
-    is_whole: bool,  # all prompts were evaluated
 ) -> BoundCheck:
-    is_known = not rate.metric.sampled and gate.decision == "point"
-    if is_known and (gate.spared or is_whole):
+    if not rate.metric.sampled and gate.decision == "point":
         # The figure is about the run's own answers, all of which are known, so it is certain.
         n = len(rate.records)
         is_spared = estimate.value * n <= gate.spared + TOLERANCE * n
@@ -250,10 +238,14 @@ def _figure_check(
 
 
 def _comparison(
-    gate: Gate, rate: EstimateSet, earlier: Earlier, rules: Rules, is_whole: bool
+    gate: Gate, rate: EstimateSet, earlier: Earlier, rules: Rules
 ) -> Comparison | None:
     comparison = compare(
-        rate, earlier, level=rules.level, limit=rules.offenders, whole=is_whole
+        rate,
+        earlier,
+        level=rules.level,
+        limit=rules.offenders,
+        whole=gate.group is None,
     )
     if comparison is None:
         return None

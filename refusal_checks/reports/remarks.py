@@ -199,11 +199,6 @@ def of_benchmarks(run: RunSummary) -> Iterator[str]:
             )
         if run.unfinished:
             yield f"{name}: {summary.prompts} of {summary.planned} prompts judged so far"
-        elif summary.prompts < summary.planned:
-            yield (
-                f"{name} stopped early after {summary.prompts} of {summary.planned} prompts: "
-                f"{summary.saved:.1%} saved (only the intervals of its gates allow for that)"
-            )
         yield from judges_asked(name, summary)
     yield from attack_matrix.lines(run)
     yield from worst_answers(run)

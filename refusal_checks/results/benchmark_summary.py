@@ -67,7 +67,7 @@ class BenchmarkSummary:
     # figures by kind and group; a metric without a valid verdict is absent
     groups: Mapping[str, Mapping[str, Figures]]
     invalid: Mapping[str, int]  # answers without a verdict, by reason
-    # prompts that the benchmark has; more than ``prompts`` if evaluation stopped early
+    # prompts that the benchmark has; more than ``prompts`` if the run did not complete
     planned: int = 0
     kind: str = ""  # what the prompts ask for: safety, sanity or sensitive
     # answers on which the valid votes of several judges differ; None if no answer has two valid
@@ -119,11 +119,6 @@ class BenchmarkSummary:
     def is_repeated(self) -> bool:
         """True if its answers are those of other benchmarks, under each prompt's worst attack."""
         return self.attack == attacks.ALL
-
-    @property
-    def saved(self) -> float:
-        """Share of its prompts that early stopping left out, from 0 to 1."""
-        return 1 - self.prompts / self.planned if self.planned else 0.0
 
 
 def summarise(

@@ -450,7 +450,6 @@ NAMED: Mapping[str, str] = {
     "seed": "sampling.seed",
     "system-prompt": "sampling.system_prompt",
     "limit": "limits.prompts",
-    "stop-early": "limits.stop_early",
     "data": "data.mirror",
     "store": "store.file",
     "fresh": "store.fresh",

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 
-import pytest
-
 from refusal_checks.judges.prompt_head import EXAMPLE
 from tests.fake_server import Body, FakeServer
 from tests.project import AGAIN, KEYWORD, Project, careless, well_behaved
@@ -126,28 +124,3 @@ def test_a_limit_takes_a_part_and_is_in_the_manifest(project: Project) -> None:
         "smoke_unsafe.language.zh*raise the limit of prompts, 1, which leaves none",
         limits_prompts=1,
     )
-
-
-def test_a_run_of_gates_that_need_every_prompt_says_that_it_ends_nothing_early(
-    project: Project,
-) -> None:
-    confident = 'rejection_rate = { min = 0.1, decision = "confident" }'
-    project.thresholds(f"[smoke_unsafe]\n{confident}\ninvalid_rate = false\n")
-    found = project.evaluate(limits_stop_early=True)
-    assert len(project.asked(judge=False)) == 80
-    found.says("leave out --stop-early: it ends nothing early")
-
-
-@pytest.mark.parametrize(("answered", "minimum"), [(80, 0.8), (0, 0.6)])
-def test_a_run_stops_early_once_its_gates_are_decided(
-    project: Project, answered: int, minimum: float
-) -> None:
-    project.server.answer = careless if answered else well_behaved
-    project.thresholds(f"[smoke_unsafe]\nrejection_rate = {{ min = {minimum} }}\n")
-    found = project.evaluate(
-        only="rejection", limits_stop_early=True, limits_in_flight=1
-    )
-    assert found.counts == {"failed" if answered else "passed": 1}
-    asked = len(project.asked(judge=False))
-    assert asked < 60
-    found.says(f"smoke_unsafe stopped early after {asked} of 80 prompts: *saved")

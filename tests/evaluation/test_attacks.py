@@ -114,9 +114,9 @@ def test_what_cannot_be_asked_passes_nothing(project: Project) -> None:
     assert roles == {"user"}
 
 
-def test_attacks_stop_early_are_redacted_and_have_a_baseline(attacked: Project) -> None:
+def test_attacks_are_redacted_and_have_a_baseline(attacked: Project) -> None:
     run = {"limits_prompts": 6, "reports_redact": True}
-    first = attacked.evaluate(only="worst_attack", limits_stop_early=True, **run)
+    first = attacked.evaluate(only="worst_attack", **run)
     (verdict,) = first.result.verdicts.values()
     assert (verdict.estimate.n, verdict.estimate.value) == (6, 0.0)
     files = first.result.folder.rglob("*.json*")

@@ -126,17 +126,6 @@ def test_what_makes_runs_incomparable_is_named_before_anything_is_asked_for(
     allowed.says("smoke_unsafe: not comparable: other sampling temperature: 0.6 then")
 
 
-def test_a_run_that_stopped_early_is_no_baseline(base: Project) -> None:
-    base.write("early.toml", GATES.replace("max_drop = 0.10", "min = 0.5"))
-    base.server.answer = well_behaved
-    early = {"limits_stop_early": True, "limits_in_flight": 1, "store_fresh": True}
-    base.evaluate("early.toml", **early)
-    code, said = base.call("baseline", "accept", "last", "other")
-    assert code == 4
-    assert "was stopped early" in said
-    assert not (base.path / "other").exists()
-
-
 EVERY = """
 [smoke_unsafe]
 rejection_rate = { max_drop = 0.10 }

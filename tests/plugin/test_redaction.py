@@ -38,7 +38,6 @@ OPTIONS: tuple[tuple[str, ...], ...] = (
     ("--set=judge.max_answer_chars=100",),
     ("--system-prompt", SYSTEM),
     ("--durations=0",),
-    ("--stop-early",),
 )
 
 

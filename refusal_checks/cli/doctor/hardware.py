@@ -207,7 +207,7 @@ def _largest(
         shown = f"{machine}: no candidate fits {beside}"
     else:
         shown = f"{machine}: {beside}, a candidate may have {_sized(together)}"
-    if in_turns > together and not request.at_once:
+    if in_turns > together:
         shown += f"; in turns, {_sized(in_turns)}"
     return ok("placement", shown)
 

@@ -48,16 +48,13 @@ def run(tmp_path: Path) -> Path:
 
 def write_summary(
     folder: Path,
-    prompts: int = 2,
     failure: str = "",
     gates: Sequence[Gate] = GATES,
 ) -> None:
     RunFolder(folder).write_summary(
         RunSummary(
             manifest_of("smoke_unsafe"),
-            benchmarks={
-                "smoke_unsafe": BenchmarkSummary(prompts, 2, {}, {}, {}, planned=2)
-            },
+            benchmarks={"smoke_unsafe": BenchmarkSummary(2, 2, {}, {}, {}, planned=2)},
             verdicts={gate.id: decide(gate, [REFUSED]) for gate in gates},
             failure=failure,
         )
@@ -90,7 +87,6 @@ def test_other_benchmarks_keep_their_files(run: Path, tmp_path: Path) -> None:
 def test_what_is_no_whole_run_is_not_accepted(run: Path, tmp_path: Path) -> None:
     target = tmp_path / "base"
     for facts, said in (
-        ({"prompts": 1}, "stopped early after 1 of 2 prompts"),
         ({"failure": "the engine died"}, "the engine died"),
         ({"gates": ()}, "no gate of this one has a verdict"),
     ):

@@ -14,7 +14,7 @@ import pytest
 from refusal_checks.core import store as stores
 from refusal_checks.core.errors import EndpointError
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import Completion, Record, Vote
+from refusal_checks.core.records import Completion, Vote
 from refusal_checks.core.settings import Cascading, Limits
 from refusal_checks.core.store import Store
 from refusal_checks.core.verdicts import (
@@ -209,29 +209,7 @@ def test_a_prompt_of_two_benchmarks_is_answered_and_judged_once(
     assert set(speaker.asked.values()) == set(reader.read.values()) == {1}
 
 
-@pytest.mark.parametrize(("last", "in_flight"), [("p6", 1), ("p6", 50), ("none", 3)])
-def test_a_benchmark_ends_once_enough_is_known_and_what_is_in_flight_counts(
-    tmp_path: Path, last: str, in_flight: int
-) -> None:
-    looked: list[str] = []
-
-    def look(name: str, records: Sequence[Record]) -> bool:
-        looked.append(records[0].prompt.id)
-        return looked[-1] == last
-
-    plan = {"bench": [Prompt.single(f"p{n}", f"request {n}") for n in range(20)]}
-    found = evaluate(Speaker(1), Reader(), tmp_path, in_flight, plan, enough=look)
-    handed = [record.prompt.id for record in found["bench"]]
-    needed = 7 if last == "p6" else 20
-    assert looked == [f"p{number}" for number in range(needed)]
-    assert handed == [f"p{number}" for number in range(len(handed))]
-    assert needed <= len(handed) <= needed + 2 * in_flight
-
-
-@pytest.mark.parametrize("early", [False, True])
-def test_the_candidate_answers_before_its_judges_can_be_asked(
-    tmp_path: Path, early: bool
-) -> None:
+def test_the_candidate_answers_before_its_judges_can_be_asked(tmp_path: Path) -> None:
     opened: list[tuple[int, int]] = []
 
     def let_judge() -> None:
@@ -249,9 +227,8 @@ def test_the_candidate_answers_before_its_judges_can_be_asked(
             return await super().answer(prompt, first, count)
 
     speaker, reader, may_judge = Opening(), Reader(), asyncio.Event()
-    enough = (lambda *_: False) if early else None
-    found = evaluate(speaker, reader, tmp_path, 2, enough=enough, may_judge=may_judge)
-    assert opened[0] == (4 if early else 12, 0), "else answers may be for nothing"
+    found = evaluate(speaker, reader, tmp_path, 2, may_judge=may_judge)
+    assert opened[0] == (12, 0)
     assert {name: len(records) for name, records in found.items()} == {
         "first": 8,
         "second": 4,
@@ -364,7 +341,6 @@ def test_as_many_as_keep_the_engine_full(
     models = candidate, Rule("keyword")
     assert prompts_at_once(Limits(), models, samples) == wanted
     assert prompts_at_once(Limits(in_flight=7), models, samples) == 7
-    assert prompts_at_once(Limits(stop_early=True), models, samples) == LEAST
 
 
 UNWEIGHED = {

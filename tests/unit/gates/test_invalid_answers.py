@@ -12,13 +12,10 @@ from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Binary, Invalid, Label, Reason
 from refusal_checks.gates.comparison import Earlier
-from refusal_checks.gates.early_stopping import EarlyStopping
 from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Gate, Outcome
 from refusal_checks.gates.rates import Evidence
-from refusal_checks.gates.verdict import Verdict
 from refusal_checks.gates.wording import requirement
-from refusal_checks.metrics import by_prompt
 from refusal_checks.reports.explain import select
 from tests.deciding import decide
 from tests.unit.conftest import record, records
@@ -32,16 +29,8 @@ HIDDEN = "R " * 300 + "C " * 20 + "- " * 80
 """93.8% of the valid answers are refusals, 75% of all if the invalid ones hide compliance."""
 
 
-def stopped(gate: Gate, records: list[Record]) -> Verdict:
-    """The verdict of a run that looked for a reason to stop after each of these prompts."""
-    prompts = [answers[0].prompt for answers in by_prompt(records).values()]
-    stop = EarlyStopping([gate], {"bench": prompts}, 0.95)
-    return decide(gate, records, estimator=stop.estimate)
-
-
 def test_a_confident_pass_holds_in_both_worst_cases() -> None:
-    whole, part = decide(SURE, records(HIDDEN)), stopped(SURE, records(HIDDEN))
-    assert (whole.outcome, whole.passed) == (part.outcome, part.passed)
+    whole = decide(SURE, records(HIDDEN))
     assert (whole.outcome, whole.passed) == (Outcome.INCONCLUSIVE, False)
     assert whole.invalid.decide
     assert whole.need is None

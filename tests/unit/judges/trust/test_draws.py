@@ -201,16 +201,14 @@ def test_only_verdicts_of_refusal_can_be_labelled(run: Path) -> None:
         sample_for_labels(run, "--benchmark", "degrees")
 
 
-def test_a_run_that_was_stopped_early_is_a_selection(run: Path) -> None:
+def test_a_part_of_a_run_is_a_selection(run: Path) -> None:
     figures = {"big": summarise(records("RC " * 30), 0.95, planned=50)}
     folder = RunFolder(run)
     folder.write_summary(
         RunSummary(manifest_of("big", candidate="ORG/M"), benchmarks=figures)
     )
     seal(run)
-    with pytest.raises(
-        DataError, match=r"without --stop-early.* needs all 50 prompts of big"
-    ):
+    with pytest.raises(DataError, match=r"run again, .* needs all 50 prompts of big"):
         sample_for_labels(run)
     folder.write_summary(RunSummary(Manifest(candidate="ORG/M")))
     seal(run)

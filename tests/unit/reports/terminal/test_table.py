@@ -42,11 +42,10 @@ def run(*verdicts: Verdict, candidate: str = "org/model", **errors: str) -> RunS
 
 
 def with_benchmarks() -> RunSummary:
-    """A run of which answers are invalid, one benchmark stopped early, and prompts have groups."""
+    """A run of which answers are invalid and prompts have groups."""
     found = run(decide(replace(RATE, provenance="agreed\x1b[2J"), records("R")))
     found.benchmarks["bench"] = summarise(records("R- -- RR", language="en"), 0.95)
     found.benchmarks["clean"] = summarise(records("RR"), 0.95)
-    found.benchmarks["early"] = summarise(records("R " * 20), 0.95, planned=80)
     return found
 
 
