@@ -20,7 +20,6 @@ import pytest
 from refusal_checks import RunResult, RunSpec, cli, evaluate
 from refusal_checks.core import extensions
 from refusal_checks.core.errors import UserError
-from refusal_checks.evaluation.model_config import titles
 from refusal_checks.evaluation.verification import REPEATED
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.check_sets import KINDS
@@ -126,8 +125,9 @@ class Outcome:
         for verdict in self.result.verdicts.values():
             if not verdict.passed:
                 lines += messages.message(verdict).splitlines()
-        runs = [(run.summary, run.folder.path) for run in self.result.runs]
-        lines += map(str, end.lines(runs, 200, 1))
+        lines += map(
+            str, end.lines([(self.result.summary, self.result.folder)], 200, 1)
+        )
         return in_one_line("\n".join(lines))
 
     def says(self, *parts: str) -> None:
@@ -150,7 +150,7 @@ class Outcome:
 
     @property
     def summary(self) -> dict[str, Any]:
-        """The summary.json of the only candidate."""
+        """The run's summary.json."""
         summary: dict[str, Any] = json.loads(
             (self.result.folder / "summary.json").read_text("utf-8")
         )
@@ -256,7 +256,6 @@ class Project:
         self,
         *files: str | Path,
         only: Any = None,
-        candidates: Any = (),
         **keys: object,
     ) -> Outcome:
         """Evaluate in this process; ``judge_samples=3`` sets ``judge.samples``.
@@ -264,7 +263,6 @@ class Project:
         Args:
             files: run files, the project's own by default.
             only: what the ids of the gates to decide contain; no gate for ``judge``.
-            candidates: those to evaluate, by their titles; all by default.
         """
         spec = self.spec(*files, **keys)
         events: list[Event] = []
@@ -273,7 +271,7 @@ class Project:
             events.append(event)
             self.listener(event)
 
-        gates = _selected(spec, only, candidates)
+        gates = _selected(spec, only)
         return Outcome(evaluate(spec, listen, gates=gates), events)
 
     def refuses(self, *parts: str, **how: Any) -> str:
@@ -310,14 +308,12 @@ def _is_set(spec: RunSpec, name: str) -> bool:
     return key in getattr(spec, table).model_fields_set
 
 
-def _selected(
-    spec: RunSpec, only: str | None, candidates: Sequence[str]
-) -> dict[str, list[str]] | None:
-    if only is None and not candidates:
+def _selected(spec: RunSpec, only: str | None) -> list[str] | None:
+    if only is None:
         return None
-    ids = [gate.id for gate in spec.gates if only is None or only in gate.id]
+    ids = [gate.id for gate in spec.gates if only in gate.id]
     assert ids or only == "judge", f"no gate has {only!r} in its id"
-    return dict.fromkeys(candidates or titles(spec), ids)
+    return ids
 
 
 @contextmanager

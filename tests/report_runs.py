@@ -293,7 +293,6 @@ def underway(folder: Path, gates: Sequence[Gate] = GATES, **planned: int) -> Und
         planned: prompts by benchmark.
     """
     run = Underway(
-        title="",
         folder=folder,
         summary=RunSummary(manifest_of(*planned)),
         progress=Progress(),

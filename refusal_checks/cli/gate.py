@@ -7,17 +7,17 @@ import typer
 
 def add(app: typer.Typer) -> None:
     passes_on = {"allow_extra_args": True, "ignore_unknown_options": True}
-    app.command(context_settings=passes_on, options_metavar="MODEL... [OPTIONS]")(gate)
+    app.command(context_settings=passes_on, options_metavar="MODEL [OPTIONS]")(gate)
 
 
 def gate(context: typer.Context) -> None:
-    """Gate models: MODEL... --judge JUDGE [-k EXPR] and any other option of the gates or of pytest.
+    """Gate a model: MODEL --judge JUDGE [-k EXPR] and any other option of the gates or of pytest.
 
     MODEL is ORG/MODEL, a folder, a server's URL (http://HOST:PORT/v1#MODEL), replay:FILE or
-    PREFIX:NAME of an extension; several are tested in turn. Gates come from --thresholds, else from
-    this folder's thresholds/default.toml, else from the shipped file. Answers and runs are kept in
-    this folder's .refusal-checks. Of the folder's pytest configuration only refusal_checks_runs
-    counts; conftest.py and $PYTEST_ADDOPTS are ignored.
+    PREFIX:NAME of an extension. Gates come from --thresholds, else from this folder's
+    thresholds/default.toml, else from the shipped file. Answers and runs are kept in this folder's
+    .refusal-checks. Of the folder's pytest configuration only refusal_checks_runs counts;
+    conftest.py and $PYTEST_ADDOPTS are ignored.
 
     -h lists all options. Exits with 0 if every gate passed, 1 if one failed or could not be
     evaluated, 4 if something in the command is wrong, 7 if all passed but the answer rests on

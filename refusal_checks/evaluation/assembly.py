@@ -225,7 +225,7 @@ def _served(
         raise ModelError(
             f"--candidate {model.name}: a classifier writes no answers; name it with --judge"
         )
-    client = servers.connect(model, "--candidate", answering.number)
+    client = servers.connect(model, "--candidate")
     is_attached = servers.are_live and isinstance(model, Attached)
     needed = []
     if any(prompt.is_continued for prompt in chain.from_iterable(plan.values())):

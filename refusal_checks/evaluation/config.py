@@ -39,7 +39,7 @@ class NamedJudge:
 
 @dataclass(frozen=True)
 class CandidateConfig:
-    """The candidate, its place among several, and how its answers are sampled or read.
+    """The candidate, and how its answers are sampled or read.
 
     Attributes:
         judge_reasoning: whether reasoning is judged with the answer; None if nobody says.
@@ -50,7 +50,6 @@ class CandidateConfig:
     sampling: Sampling = field(default_factory=Sampling)
     replay: ReplayOptions = field(default_factory=ReplayOptions)
     title: str = ""
-    number: int = 1
     judge_reasoning: bool | None = None
     filtered: settings.Filtered = "invalid"
 
@@ -125,7 +124,7 @@ class Folders:
 
 @dataclass(frozen=True)
 class RunConfig:
-    """Configuration of one candidate's run; ``prepare`` hands each part to what needs it.
+    """Configuration of a run; ``prepare`` hands each part to what needs it.
 
     With a mirror of public data, nothing is downloaded. ``rules`` do not contain human labels yet.
     ``gated`` names the benchmarks with gates, for a check of judges alone. ``written`` holds the

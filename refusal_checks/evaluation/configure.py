@@ -1,4 +1,4 @@
-"""Check a spec, read the files it names, and configure each candidate's run."""
+"""Check a spec, read the files it names, and configure the run."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from refusal_checks.evaluation.config import (
 from refusal_checks.evaluation.model_config import (
     paces,
     placement,
-    read_candidates,
+    read_candidate,
     read_judges,
     read_replay,
     require_engine,
-    titles,
+    title,
     where_written,
 )
 from refusal_checks.gates.estimates import Rules
@@ -57,8 +57,8 @@ def folders(
     return Folders(resolved(own), resolved(runs or project.usual_root()))
 
 
-def configure(spec: RunSpec, kept: Folders) -> tuple[RunConfig, ...]:
-    """Check a spec and read the files it names; return the configuration of each run.
+def configure(spec: RunSpec, kept: Folders) -> RunConfig:
+    """Check a spec and read the files it names; return the configuration of the run.
 
     Raises:
         UserError: a key is missing or wrong, or a file cannot be used.
@@ -67,19 +67,20 @@ def configure(spec: RunSpec, kept: Folders) -> tuple[RunConfig, ...]:
     with where_written(spec, "reports.runs", "--runs"):
         run_folder.require_writable(kept.runs, "--runs")
     store = _store(spec, kept)
-    candidates = read_candidates(spec)
+    candidate = read_candidate(spec)
     judging = read_judges(spec)
-    require_engine(spec, [*candidates, *judging.models])
+    require_engine(spec, [candidate, *judging.models])
     mirror = mirror_folder(spec.data.mirror or None)
     trust = _trust(spec)
     answering = CandidateConfig(
-        candidates[0],
+        candidate,
         spec.sampling.drawn,
-        read_replay(spec.recording, candidates),
+        read_replay(spec.recording, candidate),
+        title(spec),
         judge_reasoning=spec.candidate.judge_reasoning,
         filtered=spec.candidate.filtered,
     )
-    shared = RunConfig(
+    return RunConfig(
         answering=answering,
         judging=judging,
         store=store,
@@ -109,31 +110,6 @@ def configure(spec: RunSpec, kept: Folders) -> tuple[RunConfig, ...]:
         written=spec.recorded(),
         accepted=spec.accept.granted,
     )
-    names = {candidate.name for candidate in candidates}
-    configs = []
-    for number, (model, title) in enumerate(
-        zip(candidates, titles(spec), strict=True), 1
-    ):
-        candidate = replace(answering, model=model, title=title, number=number)
-        config = replace(shared, answering=candidate)
-        configs.append(_with_own_labels(config, names - {model.name}))
-    return tuple(configs)
-
-
-def _with_own_labels(config: RunConfig, others: set[str]) -> RunConfig:
-    """Keep only the human labels of this candidate: a sheet may label another one's answers.
-
-    Args:
-        others: names of the other candidates.
-    """
-    labels, candidate = config.trust.labels, config.answering.model.name
-    if not labels:
-        return config
-    own = labels.among(candidate, others)
-    notes = config.notes
-    if not own:
-        notes += (f"{labels.name}: no human labels of answers of {candidate}",)
-    return replace(config, trust=replace(config.trust, labels=own), notes=notes)
 
 
 def _require_models(spec: RunSpec) -> None:

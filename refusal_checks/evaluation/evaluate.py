@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
@@ -14,18 +14,14 @@ from refusal_checks.core.files import permitted, read_anew, resolved
 from refusal_checks.evaluation.config import Folders
 from refusal_checks.evaluation.configure import configure, folders
 from refusal_checks.evaluation.interrupts import as_interrupts, ctrl_c_raises
-from refusal_checks.evaluation.model_config import titles
 from refusal_checks.evaluation.result import RunResult
-from refusal_checks.evaluation.run import Run, evaluate_in_turn
+from refusal_checks.evaluation.run import Run
 from refusal_checks.gates.gate import Gate
 from refusal_checks.reports import formats
 from refusal_checks.results import project
 from refusal_checks.results.events import Event, Listener, Notice, Prepared, Underway
 from refusal_checks.results.run_folder import RunFolder, RunView
 from refusal_checks.spec import ReportsTable, RunSpec
-
-GateIds = Mapping[str, Collection[str]]
-"""Ids of gates by candidate; for a candidate with none, only the judge is checked."""
 
 
 class Interrupted(KeyboardInterrupt):
@@ -37,7 +33,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 class NotStartedError(EngineStartError):
-    """Raised when the only candidate's engine did not start; ``result`` holds no decision."""
+    """Raised when an engine did not start; ``result`` holds no decision."""
 
     def __init__(self, why: str, result: RunResult) -> None:
         super().__init__(why)
@@ -48,12 +44,12 @@ def evaluate(
     spec: RunSpec,
     on_event: Listener | None = None,
     *,
-    gates: GateIds | None = None,
+    gates: Collection[str] | None = None,
     run_id: str = "",
     kept: Folders | None = None,
     write_reports: bool = True,
 ) -> RunResult:
-    """Evaluate the candidates of a spec in turn and decide their gates.
+    """Evaluate the candidate of a spec and decide its gates.
 
     This starts and stops engines, asks servers, and stores answers and verdicts. Whatever is
     stored is not asked for again, so a repeated call continues an interrupted one. The whole spec
@@ -65,8 +61,8 @@ def evaluate(
         on_event: called with each event, in order (see ``results.events``); ``print`` shows them.
             The evaluation waits for it. If it raises, it gets no further events, and ``evaluate``
             raises the exception at the end.
-        gates: the gates to decide, by candidate; None for all.
-        run_id: start of the name of the run's folder; by default the time.
+        gates: ids of the gates to decide; None for all. With none, only the judge is checked.
+        run_id: the name of the run's folder; by default the time.
         kept: folders of the store and of runs, unless the spec names them.
         write_reports: write the files that the spec's ``reports`` name.
 
@@ -75,15 +71,15 @@ def evaluate(
 
     Raises:
         UserError: something in the spec is wrong; the message says what to write.
-        NotStartedError: the engine of the only candidate did not start.
+        NotStartedError: an engine did not start.
         StoreError: the store cannot be read or written.
-        Interrupted: a KeyboardInterrupt, by Ctrl-C or SIGTERM; it has the result so far.
+        Interrupted: a KeyboardInterrupt, by Ctrl-C or SIGTERM; it has the result so far. One
+            before the run is prepared is a plain KeyboardInterrupt.
     """
-    selection = Selection(gates, titles(spec), spec.gates)
     session = _Session(
         spec,
         EventHub(on_event),
-        selection,
+        _selected(gates, spec.gates),
         run_id or project.new_run_id(),
         kept or folders(spec),
     )
@@ -92,11 +88,14 @@ def evaluate(
     return session.work(write_reports)
 
 
-def run_folders(runs: Path, run_id: str, candidates: int) -> list[Path]:
-    """The folder of each candidate's run; they sort in the order of the candidates."""
-    if candidates == 1:
-        return [runs / run_id]
-    return [runs / f"{run_id}-{number}" for number in range(1, candidates + 1)]
+def _selected(gates: Collection[str] | None, all_gates: Sequence[Gate]) -> list[Gate]:
+    """The gates with these ids; UserError if one does not exist."""
+    if gates is None:
+        return list(all_gates)
+    known = [gate.id for gate in all_gates]
+    for gate_id in gates:
+        require_known(gate_id, known, "gates", "gate", UserError)
+    return [gate for gate in all_gates if gate.id in gates]
 
 
 def _has_loop() -> bool:
@@ -148,47 +147,6 @@ class EventHub:
             follower.stop()
 
 
-class Selection:
-    """The gates to decide for each candidate.
-
-    Args:
-        gates: their ids, by candidate; None for all gates of all candidates.
-        candidates: the names of all candidates.
-    """
-
-    def __init__(
-        self,
-        gates: GateIds | None,
-        candidates: Sequence[str],
-        all_gates: Sequence[Gate],
-    ) -> None:
-        self._gates = gates
-        self._candidates = candidates
-        self._all_gates = all_gates
-
-    def by_candidate(self) -> list[Sequence[Gate] | None]:
-        """Return the gates of each candidate, in order; None for a candidate that is left out.
-
-        Raises:
-            UserError: a candidate or a gate does not exist.
-        """
-        if self._gates is None:
-            return [self._all_gates for _ in self._candidates]
-        for name, ids in self._gates.items():
-            require_known(name, self._candidates, "gates", "candidate", UserError)
-            gate_ids = [gate.id for gate in self._all_gates]
-            for gate_id in ids:
-                require_known(gate_id, gate_ids, name, "gate", UserError)
-        selected: list[Sequence[Gate] | None] = []
-        for name in self._candidates:
-            if name in self._gates:
-                ids = set(self._gates[name])
-                selected.append([gate for gate in self._all_gates if gate.id in ids])
-            else:
-                selected.append(None)
-        return selected
-
-
 class _Session:
     """One call of ``evaluate``."""
 
@@ -196,24 +154,24 @@ class _Session:
         self,
         spec: RunSpec,
         events: EventHub,
-        selection: Selection,
+        gates: Sequence[Gate],
         run_id: str,
         kept: Folders,
     ) -> None:
         self._spec = spec
         self._events = events
-        self._selection = selection
+        self._gates = gates
         self._run_id = run_id
         self._kept = kept
-        self._runs: list[Run] = []
+        self._run: Run | None = None
         self._is_cancelled = False
 
     def work(self, write_reports: bool) -> RunResult:
-        """Evaluate all candidates, in this thread.
+        """Evaluate the candidate, in this thread.
 
         Raises:
             Interrupted: it was stopped.
-            NotStartedError: the engine of the only candidate did not start.
+            NotStartedError: an engine did not start.
         """
         is_stopped = False
         not_started: EngineStartError | None = None
@@ -221,15 +179,22 @@ class _Session:
             try:
                 formats.check(self._spec.reports)
                 self._prepare()
-                evaluate_in_turn(self._runs)
+                assert self._run
+                self._run.work()
             except KeyboardInterrupt:
+                if self._run is None:
+                    raise
                 is_stopped = True
-                self._end_runs()
+                self._run.stop_engines()
+                self._run.finish()
             except EngineStartError as fault:
+                if self._run is None:
+                    raise
                 not_started = fault
             finally:
                 self._events.stop_followers()
-            result = self._result()
+            run = self._run
+            result = RunResult(RunView(RunFolder(run.folder.path), run.summary))
             try:
                 if write_reports:
                     for line in result.write_reports(self._spec.reports):
@@ -259,10 +224,10 @@ class _Session:
             try:
                 thread.join()
             except KeyboardInterrupt:
-                # First of all: the thread may be about to make another run.
+                # First of all: the thread may be about to make the run.
                 self._is_cancelled = True
-                for run in reversed(self._runs):
-                    run.cancel()
+                if self._run:
+                    self._run.cancel()
                 thread.join()
         outcome = ended.get()
         if isinstance(outcome, BaseException):
@@ -271,82 +236,48 @@ class _Session:
             raise Interrupted(outcome)
         return outcome
 
-    def _end_runs(self) -> None:
-        """Write the summaries of runs that were stopped, even before the first one began."""
-        for run in reversed(self._runs):
-            run.stop_engines()
-            run.finish()
-
     def _prepare(self) -> None:
-        """Read and check all that the runs need; if one cannot begin, close everything."""
+        """Read and check all that the run needs; if it cannot begin, close everything."""
         try:
-            self._make_runs()
-            for run in self._runs:
-                if resolved(self._kept.own) not in resolved(run.folder.path).parents:
-                    keep_private(run.folder.path)
-            underway = tuple(run.underway for run in self._runs)
-            self._events.tell(Prepared(underway))
-            self._events.follow(self._spec.reports, underway)
+            run = self._run = self._make_run()
+            if self._is_cancelled:
+                raise KeyboardInterrupt
+            if resolved(self._kept.own) not in resolved(run.folder.path).parents:
+                keep_private(run.folder.path)
+            self._events.tell(Prepared(run.underway))
+            self._events.follow(self._spec.reports, [run.underway])
             self._events.raise_fault()
         except BaseException:
-            for run in self._runs:
-                run.abandon()
-            self._runs.clear()
+            if self._run:
+                self._run.abandon()
+                self._run = None
             raise
 
     @permitted()
-    def _make_runs(self) -> None:
+    def _make_run(self) -> Run:
         # HTTP and templates, which collection need not import
-        from refusal_checks.engines.pool import Shared
         from refusal_checks.engines.stored_only import StoredModels
         from refusal_checks.evaluation.prepare import prepare
 
         read_anew()
-        configs = configure(self._spec, self._kept)
+        config = configure(self._spec, self._kept)
         keep_private(self._kept.own)
-        selected = self._selection.by_candidate()
-        paths = run_folders(self._kept.runs, self._run_id, len(configs))
-        self._require_new(paths)
-        shared: Shared = {}
-        verified: dict[str, str] = {}
-        for config, path, gates in zip(configs, paths, selected, strict=True):
-            if gates is None:
-                continue
-            servers = StoredModels() if config.stored_only else None
-            say = self._events.say
-            prepared = prepare(config, gates, path, say, verified, servers, shared)
-            # Those of a candidate that is left out are left out, too.
-            known = len(self._spec.gates) * (1 + selected.count(None))
-            selection = {
-                "selected": len(gates),
-                "known": known,
-                "all_required": self._spec.settings.require_all,
-            }
-            summary = prepared.summary
-            summary.manifest = summary.manifest.extended(gates=selection)
-            title = ""
-            if len(configs) > 1:
-                candidate = config.answering
-                title = f"{candidate.model.name} ({candidate.number} of {len(configs)})"
-            self._runs.append(Run(prepared, self._events.tell, title))
-            if self._is_cancelled:
-                raise KeyboardInterrupt
-
-    def _require_new(self, paths: Sequence[Path]) -> None:
-        """Refuse a run id that is taken or cannot be a folder's name."""
+        path = self._kept.runs / self._run_id
         is_name = Path(self._run_id).name == self._run_id
-        for path in paths:
-            if path.exists() or not is_name:
-                raise UserError(
-                    f"run_id {self._run_id}: name a run that does not exist: {path}"
-                )
-
-    def _result(self) -> RunResult:
-        views = []
-        for number, run in enumerate(self._runs):
-            folder = RunFolder(run.folder.path)
-            views.append(RunView(folder, run.summary, number))
-        return RunResult(views)
+        if path.exists() or not is_name:
+            raise UserError(
+                f"run_id {self._run_id}: name a run that does not exist: {path}"
+            )
+        servers = StoredModels() if config.stored_only else None
+        prepared = prepare(config, self._gates, path, self._events.say, servers)
+        selection = {
+            "selected": len(self._gates),
+            "known": len(self._spec.gates),
+            "all_required": self._spec.settings.require_all,
+        }
+        summary = prepared.summary
+        summary.manifest = summary.manifest.extended(gates=selection)
+        return Run(prepared, self._events.tell)
 
 
 def keep_private(folder: Path) -> None:

@@ -19,7 +19,7 @@ from refusal_checks.judges.rules import require_meanings
 from refusal_checks.models import names as models
 from refusal_checks.models.names import CandidateModel, JudgeModel, Replay, Served
 from refusal_checks.models.recordings.columns import ReplayOptions
-from refusal_checks.spec import ModelTable, RecordingTable, RunSpec
+from refusal_checks.spec import RecordingTable, RunSpec
 
 Value = TypeVar("Value")
 
@@ -37,43 +37,10 @@ def where_written(spec: RunSpec, key: str, option: str) -> Iterator[None]:
         raise type(fault)(f"{where}: {rest}") from None
 
 
-def titles(spec: RunSpec) -> tuple[str, ...]:
-    """Unique names of the candidates for ids and reports."""
-    given = spec.candidate.name
-    if not given:
-        return _shortest(_distinct(spec.candidate.model))
-    with where_written(spec, "candidate.name", "--candidate-name"):
-        _require_names(given, len(spec.candidate.model))
-    return given
-
-
-def _require_names(given: Sequence[str], models_named: int) -> None:
-    if len(given) != models_named:
-        raise ModelError(
-            "--candidate-name: give it once for each candidate, in their order, or not at all: it "
-            f"is given {len(given)} times for {models_named}"
-        )
-    for name in given:
-        if not name.strip() or given.count(name) > 1:
-            raise ModelError(
-                f'--candidate-name "{name}": give each candidate a name of its own'
-            )
-
-
-def _shortest(written: Sequence[str]) -> tuple[str, ...]:
-    """Shorten each name to the fewest last parts that make it unique; keep it whole if none do."""
-    paths = [name.rpartition("#")[2].strip("/").split("/") for name in written]
-    shortest: list[str] = []
-    for name, path in zip(written, paths, strict=True):
-        others = [other for other in paths if other is not path]
-        title = name
-        for count in range(1, len(path) + 1):
-            tail = path[-count:]
-            if all(other[-count:] != tail for other in others):
-                title = "/".join(tail) if any(tail) else name
-                break
-        shortest.append(title)
-    return tuple(shortest)
+def title(spec: RunSpec) -> str:
+    """The candidate's name in reports: the one given, else the last part of its path."""
+    path = spec.candidate.model.rpartition("#")[2].strip("/")
+    return spec.candidate.name or path.rpartition("/")[2] or spec.candidate.model
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
@@ -86,25 +53,23 @@ def _distinct(names: Sequence[str]) -> list[str]:
     return distinct
 
 
-def read_candidates(spec: RunSpec) -> tuple[CandidateModel, ...]:
-    named = spec.candidate.model
-    extras = _read_extras(spec, "candidate", named)
-    with where_written(spec, "candidate.model", "--candidate"):
-        parsed = [
-            models.parse_candidate(name, extra)
-            for name, extra in zip(named, extras, strict=True)
-        ]
-    _require_different(
-        "candidate", named, [replace(model, name="") for model in parsed]
+def read_candidate(spec: RunSpec) -> CandidateModel:
+    table = spec.candidate
+    extras = models.Extras(
+        _words(spec, "candidate.args", table.args),
+        table.template_variables,
+        table.reasoning_end,
+        *choose_engine(spec.engine.name, spec.engine.command),
+        judge_reasoning=bool(table.judge_reasoning),
     )
-    titled = zip(_distinct(named), parsed, strict=True)
-    return tuple(replace(model, name=name) for name, model in titled)
+    with where_written(spec, "candidate.model", "--candidate"):
+        return models.parse_candidate(table.model, extras)
 
 
 def read_judges(spec: RunSpec) -> JudgeConfig:
     named = spec.judge.model
     prompts = _spread(spec, "judge.prompt", spec.judge.prompt, named, "")
-    extras = _read_extras(spec, "judge", named)
+    extras = _judge_extras(spec, named)
     with where_written(spec, "judge.model", "--judge"):
         parsed = [
             models.parse_judge(name, extra)
@@ -114,9 +79,7 @@ def read_judges(spec: RunSpec) -> JudgeConfig:
         NamedJudge(name, laid_out(model, prompt), _prompt_for(model, prompt))
         for name, model, prompt in zip(_distinct(named), parsed, prompts, strict=True)
     ]
-    _require_different(
-        "judge", named, [(judge.model, judge.template) for judge in judges]
-    )
+    _require_different(named, [(judge.model, judge.template) for judge in judges])
     if all(isinstance(model, models.Rule) for model in parsed):
         _require_unset_for_rules(spec, ", ".join(judge.name for judge in judges))
     classifiers = [model.name for model in parsed if models.is_classifier(model)]
@@ -192,61 +155,52 @@ def changed(given: settings.Frozen) -> list[tuple[str, object]]:
     return [(name, value) for name, value in given if value != fields[name].default]
 
 
-def _require_different(
-    role: str, named: Sequence[str], identities: Sequence[object]
-) -> None:
+def _require_different(named: Sequence[str], identities: Sequence[object]) -> None:
     for place, identity in enumerate(identities):
         if identity in identities[:place]:
             raise ModelError(
-                f"--{role} {named[place]}: named twice with the same settings; name it once, so "
-                f"that it does not count double, or give each its own {role}.template_variables"
+                f"--judge {named[place]}: named twice with the same settings; name it once, so "
+                "that it does not count double, or give each its own judge.template_variables"
             )
 
 
-def _read_extras(spec: RunSpec, role: str, named: Sequence[str]) -> list[models.Extras]:
-    """Read the settings of each model of a role."""
-    table: ModelTable = getattr(spec, role)
-    args = _spread(spec, f"{role}.args", table.args, named, "")
+def _judge_extras(spec: RunSpec, named: Sequence[str]) -> list[models.Extras]:
+    """Read the settings of each judge."""
+    table = spec.judge
+    args = _spread(spec, "judge.args", table.args, named, "")
     variables = _spread(
         spec,
-        f"{role}.template_variables",
+        "judge.template_variables",
         table.template_variables,
         named,
         dict[str, object](),
     )
-    ends = _spread(spec, f"{role}.reasoning_end", table.reasoning_end, named, "")
+    ends = _spread(spec, "judge.reasoning_end", table.reasoning_end, named, "")
     engine = choose_engine(spec.engine.name, spec.engine.command)
-    extras = []
-    for own_args, own_variables, end in zip(args, variables, ends, strict=True):
-        try:
-            words = tuple(shlex.split(own_args))
-        except ValueError as fault:
-            where = _written(spec, f"{role}.args", own_args)
-            raise ModelError(f"{where}: quote as in a shell: {fault}") from None
-        extras.append(
-            models.Extras(
-                words,
-                own_variables,
-                end,
-                *engine,
-                judge_reasoning=role == "candidate"
-                and bool(spec.candidate.judge_reasoning),
-            )
-        )
-    return extras
+    return [
+        models.Extras(_words(spec, "judge.args", own_args), own_variables, end, *engine)
+        for own_args, own_variables, end in zip(args, variables, ends, strict=True)
+    ]
+
+
+def _words(spec: RunSpec, key: str, args: str) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(args))
+    except ValueError as fault:
+        where = _written(spec, key, args)
+        raise ModelError(f"{where}: quote as in a shell: {fault}") from None
 
 
 def _spread(
     spec: RunSpec, key: str, values: Sequence[Value], named: Sequence[str], unset: Value
 ) -> Sequence[Value]:
-    """Give each model its value of a key: one value for all, or one for each."""
-    role = key.partition(".")[0]
+    """Give each judge its value of a key: one value for all, or one for each."""
     count = len(named)
     values = list(values) or [unset]
     if len(values) not in (1, count):
         raise ModelError(
-            f"{spec.where(key)}: {len(values)} values for {count} --{role}: give one for all "
-            f"{role}s, or one for each, in their order"
+            f"{spec.where(key)}: {len(values)} values for {count} --judge: give one for all "
+            "judges, or one for each, in their order"
         )
     if len(values) < count:  # a value for all is not meant for what writes no text
         return [unset if models.is_mute(name) else values[0] for name in named]
@@ -305,7 +259,6 @@ def placement(spec: RunSpec) -> PlacementRequest:
         kind,
         devices["candidate"],
         devices["judge"],
-        len(spec.candidate.model),
     )
 
 
@@ -314,14 +267,11 @@ def paces(spec: RunSpec) -> dict[str, RequestPace]:
     return {"candidate": spec.candidate.pace, "judge": spec.judge.pace}
 
 
-def read_replay(
-    table: RecordingTable, candidates: Sequence[CandidateModel]
-) -> ReplayOptions:
+def read_replay(table: RecordingTable, candidate: CandidateModel) -> ReplayOptions:
     labels = {label.lower(): meaning.lower() for label, meaning in table.labels.items()}
     require_meanings(labels)
-    is_recorded = any(isinstance(model, Replay) for model in candidates)
     for name in table.model_fields_set:
-        if getattr(table, name) and not is_recorded:
+        if getattr(table, name) and not isinstance(candidate, Replay):
             raise UserError(
                 f"recording.{name}: leave it out, or name a file with --candidate=replay:FILE: it "
                 "only says how recorded answers are read"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from refusal_checks.core.store import Store
-from refusal_checks.engines.pool import Engines, PoolSettings, Shared
+from refusal_checks.engines.pool import Engines, PoolSettings
 from refusal_checks.engines.servers import Servers
 from refusal_checks.evaluation.assembly import Assembly, assemble, convert
 from refusal_checks.evaluation.config import RunConfig
@@ -94,17 +94,12 @@ def prepare(
     gates: Sequence[Gate],
     folder: Path,
     say: Say,
-    verified: dict[str, str],
     servers: Servers | None = None,
-    shared: Shared | None = None,
 ) -> PreparedRun:
     """Read and check all that a run needs; starts nothing.
 
     Args:
-        verified: collects the models whose stored answers the session has verified or set aside
-        (see ``verify``): once is enough for all of its runs.
         servers: replace engines.
-        shared: engines of the session's earlier runs.
 
     Raises:
         UserError: something in the configuration or in a file is wrong.
@@ -112,7 +107,7 @@ def prepare(
     summary = _first_notes(config)
     if servers is None:
         convert(config.models, say)
-        servers = Engines(_pool_settings(config), folder, shared)
+        servers = Engines(_pool_settings(config), folder)
     assembled = assemble(config, gates, servers, say, summary.note)
     _note_untested(summary, config, gates, assembled)
     evidence = calibrated_evidence(
@@ -133,6 +128,7 @@ def prepare(
         capabilities=servers.account().get("capabilities", {}),
     )
     store = Store(config.store, config.retry_unfinished)
+    verified: dict[str, str] = {}
     try:
         work = _opened(config, assembled, store, folder.name, verified)
         earlier = _earlier(config, gates, summary, work)

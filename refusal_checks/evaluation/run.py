@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 from pydantic_core import to_jsonable_python
 
-from refusal_checks.core.errors import DataError, EngineStartError, reason
+from refusal_checks.core.errors import DataError, reason
 from refusal_checks.core.records import Record
 from refusal_checks.core.text import count
 from refusal_checks.engines.servers import Work
@@ -31,7 +31,6 @@ from refusal_checks.results.events import (
     Listener,
     Notice,
     Progress,
-    Turn,
     Underway,
 )
 from refusal_checks.results.journal import Journal
@@ -41,45 +40,6 @@ from refusal_checks.results.run_folder import BEGUN, RunFolder
 _RARELY = (20_000, 20, 100)
 """Thresholds of Python's garbage collector during runs. A run holds hundreds of thousands of values
 without cycles; with the usual thresholds, the search for cycles takes a third of its time."""
-
-
-def evaluate_in_turn(runs: Sequence[Run]) -> None:
-    """Evaluate candidates in turn; each run stops its engines or passes them on to the next.
-
-    If the engine of one of several candidates does not start, its summary says so and the next
-    candidate follows. When this returns or raises, all runs have ended and have a summary.
-
-    Raises:
-        EngineStartError: no engine of the only candidate started.
-        RefusalChecksError: the first run could not start for another reason.
-        KeyboardInterrupt: the evaluation was interrupted.
-    """
-    before: Run | None = None
-    try:
-        with _collecting_rarely():
-            for turn, run in enumerate(runs):
-                try:
-                    run.open(before)
-                    run.evaluate()
-                except Exception as fault:
-                    if before:
-                        before.stop_engines()  # this run may not have taken them over
-                    run.stop_engines()  # they may load already
-                    is_one_of_several = len(runs) > 1 and isinstance(
-                        fault, EngineStartError
-                    )
-                    if turn == 0 and not is_one_of_several:
-                        raise
-                    run.fail(fault)
-                run.finish(keep_engines=turn + 1 < len(runs))
-                before = run
-    finally:
-        # Every run's last steps are taken, even if one is interrupted; the last run's come first.
-        with ExitStack() as last_steps:
-            for run in reversed(runs):
-                last_steps.callback(run.finish)
-            for run in runs:  # so that no engine loads early while others stop
-                last_steps.callback(run.stop_engines)
 
 
 @contextmanager
@@ -95,12 +55,10 @@ def _collecting_rarely() -> Iterator[None]:
 class Run:
     """Evaluates the benchmarks of the selected gates and sends events to a listener.
 
-    One thread calls ``open``, ``evaluate`` and ``finish``; any other may ``cancel``.
+    One thread calls ``work``; any other may ``cancel``.
     """
 
-    def __init__(
-        self, prepared: PreparedRun, listener: Listener, title: str = ""
-    ) -> None:
+    def __init__(self, prepared: PreparedRun, listener: Listener) -> None:
         self._run = prepared
         self._listener = listener
         self.config = prepared.config
@@ -117,7 +75,6 @@ class Run:
         self._not_started: BaseException | None = None
         self._begun: float | None = None
         self.underway = Underway(
-            title=title,
             folder=prepared.folder,
             summary=prepared.summary,
             progress=self.progress,
@@ -129,6 +86,24 @@ class Run:
             redaction=prepared.redaction,
             has_ended=lambda: self._finished,
         )
+
+    def work(self) -> None:
+        """Evaluate everything. When this returns or raises, the run has ended and has a summary.
+
+        Raises:
+            EngineStartError: an engine did not start.
+            RefusalChecksError: the run could not start for another reason.
+            KeyboardInterrupt: the run was interrupted.
+        """
+        try:
+            with _collecting_rarely():
+                self.open()
+                self.evaluate()
+        finally:
+            # Both steps are taken, even if one is interrupted.
+            with ExitStack() as last_steps:
+                last_steps.callback(self.finish)
+                last_steps.callback(self.stop_engines)
 
     def _say(self, text: str) -> None:
         self._listener(Notice(text))
@@ -143,11 +118,10 @@ class Run:
         self._journal.publish(lambda: redaction.summary(summary), summary.benchmarks)
         self._listener(Decided(self.underway, gates))
 
-    def open(self, before: Run | None = None) -> None:
+    def open(self) -> None:
         """Open the run's folder and place the engines needed for missing answers and verdicts."""
         run, plan = self._run, self._run.work.plan
         store = run.work.store
-        self._listener(Turn(self.underway))
         todo = pending(run.work)
         if store.changed:
             self.summary.note(
@@ -169,7 +143,7 @@ class Run:
         if expected:
             self._say(expected)
         models = self._needed([todo, *run.checks.pending()])
-        placement = self._servers.place(models, before._servers if before else None)
+        placement = self._servers.place(models)
         if placement.places:
             self._say(f"placement {placement.kind}: {placement.why}")
         placed = self.summary.manifest.extended(placement=to_jsonable_python(placement))
@@ -317,16 +291,15 @@ class Run:
         self._run.work.store.close()
 
     def stop_engines(self) -> None:
-        """Stop the engines, including those that load early or that ``finish`` kept."""
+        """Stop the engines, including those that load early."""
         self._servers.close()
 
-    def finish(self, *, keep_engines: bool = False) -> None:
-        """Stop the engines or keep them for the next run, and write ``summary.json``; acts once."""
+    def finish(self) -> None:
+        """Stop the engines and write ``summary.json``; acts once."""
         if self._finished:
             return
         self._finished = True
-        if not keep_engines:
-            self._servers.close()
+        self._servers.close()
         self._run.work.store.close()
         self._journal.close()
         now = datetime.now(UTC).isoformat(timespec="seconds")

@@ -161,13 +161,9 @@ def refusal_result(request: pytest.FixtureRequest) -> RunResult:
 
 
 @pytest.fixture
-def refusal_verdict(
-    request: pytest.FixtureRequest, refusal_gate: Gate, refusal_candidate: str
-) -> Verdict:
-    """The verdict of the test's gate on its candidate."""
-    return activate(request.config).outcomes.verdict(
-        request, refusal_gate, refusal_candidate
-    )
+def refusal_verdict(request: pytest.FixtureRequest, refusal_gate: Gate) -> Verdict:
+    """The verdict of the test's gate."""
+    return activate(request.config).outcomes.verdict(request, refusal_gate)
 
 
 @pytest.fixture

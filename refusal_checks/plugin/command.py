@@ -13,10 +13,10 @@ from refusal_checks.results import project, run_folder
 
 
 def run(folder: Path, words: Sequence[str]) -> int:
-    """Gate models in a folder; return the exit code.
+    """Gate a model in a folder; return the exit code.
 
     Args:
-        words: the command's arguments: models, options of gates and options of pytest.
+        words: the command's arguments: the model, options of gates and options of pytest.
     """
     # These set pytest up for the folder's other tests.
     for name in ("PYTEST_ADDOPTS", "PYTEST_PLUGINS"):

@@ -7,7 +7,7 @@ process        evaluates                                         the result
 =============  ================================================  =======================
 plain run      once tests are collected, before the first runs   what ``evaluate`` gives
 controller     once a worker has collected                       (runs no test)
-worker         never                                             from the runs' folders
+worker         never                                             from the run's folder
 =============  ================================================  =======================
 """
 
@@ -69,7 +69,7 @@ class GateSession:
         self._run_id = xdist.shared(config)["run"]
         self._result: RunResult | None = None
         self._has_evaluated = False
-        self.underway: tuple[Underway, ...] = ()
+        self.underway: Underway | None = None
 
     @cached_property
     def spec(self) -> RunSpec:
@@ -136,28 +136,13 @@ class GateSession:
         if is_said:
             _ = self.benchmarks
 
-    @cached_property
-    def candidates(self) -> tuple[str, ...]:
-        """Unique names of the candidates; one empty name if no candidate is given."""
-        from refusal_checks.evaluation.model_config import titles
-
-        with _usage_errors():
-            names = titles(self.spec)
-            gates = [gate.id for gate in self.spec.gates]
-            require_clear(self._config.getoption("keyword", ""), gates, names)
-        return names or ("",)
-
     @property
-    def runs(self) -> tuple[RunView, ...]:
-        """The runs that this process evaluated, once they have ended."""
-        return self._result.runs if self._result else ()
-
-    def test_id(self, candidate: str, gate: str) -> str:
-        """The id of a gate's test, with the candidate's name if there are several."""
-        return f"{gate}-{candidate}" if len(self.candidates) > 1 else gate
+    def run(self) -> RunView | None:
+        """The run that this process evaluated, once it has ended."""
+        return self._result.run if self._result else None
 
     def is_gate(self, nodeid: str) -> bool:
-        return bool(self._selected([nodeid]))
+        return self._selected([nodeid]) is not None
 
     def evaluate(self, nodeids: Collection[str], listener: Listener) -> None:
         """Evaluate what the selected tests need, once. Does nothing if they need nothing.
@@ -169,7 +154,7 @@ class GateSession:
         # A worker that finds a table wrong collects no gates, and says nothing.
         _ = self.benchmarks
         selected = self._selected(nodeids)
-        if not selected:
+        if selected is None:
             return
         self._has_evaluated = True
         if self.spec.files == (toml_file.DEFAULT,) and not self._named_files():
@@ -183,7 +168,7 @@ class GateSession:
 
         def listen(event: Event) -> None:
             if isinstance(event, Prepared):
-                self.underway = event.runs
+                self.underway = event.run
             listener(event)
 
         # HTTP and templates, which collection need not import
@@ -205,9 +190,10 @@ class GateSession:
                     kept=self.kept,
                     write_reports=False,
                 )
-        except Interrupted as stopped:
+        except KeyboardInterrupt as stopped:
             # The watch lasts until the process ends, because ending must not take forever either.
-            self._result = stopped.result
+            if isinstance(stopped, Interrupted):
+                self._result = stopped.result
             raise KeyboardInterrupt from None
         except NotStartedError as fault:
             self._result = fault.result
@@ -219,7 +205,7 @@ class GateSession:
         watch.close()
 
     def result(self) -> RunResult:
-        """The result of the evaluation; a worker reads it from the runs' folders.
+        """The result of the evaluation; a worker reads it from the run's folder.
 
         Raises:
             EvaluationError: nothing was evaluated, or its files are missing.
@@ -234,20 +220,17 @@ class GateSession:
 
     def _load(self) -> RunResult | None:
         """Load the result that the controller wrote; None if it evaluated nothing."""
-        from refusal_checks.evaluation.evaluate import run_folders
         from refusal_checks.evaluation.result import RunResult
 
-        paths = run_folders(self.kept.runs, self._run_id, len(self.candidates))
-        begun = [path for path in paths if path.exists()]
-        if not begun:
+        path = self.kept.runs / self._run_id
+        if not path.exists():
             return None
         try:
-            result = RunResult.load(*begun)
+            result = RunResult.load(path)
         except DataError as fault:
             raise EvaluationError(f"run it again: {fault}") from None
-        if not all(run.folder.has_ended for run in result.runs):
-            folders = ", ".join(str(run.folder.path) for run in result.runs)
-            raise EvaluationError(f"run it again: no summary was written in {folders}")
+        if not result.run.folder.has_ended:
+            raise EvaluationError(f"run it again: no summary was written in {path}")
         return result
 
     def require_named(self, nodeids: Collection[str]) -> None:
@@ -261,19 +244,16 @@ class GateSession:
                     f"{clean(named)}: no such gate here{hint} --collect-only -q lists them"
                 )
 
-    def _selected(self, nodeids: Collection[str]) -> dict[str, list[str]]:
-        """Gates of these tests by candidate. The first candidate's run also checks the judge."""
+    def _selected(self, nodeids: Collection[str]) -> list[str] | None:
+        """Gates of these tests; empty if they only check the judge, None if none is of ours."""
         ids = {gate_id(nodeid) for nodeid in nodeids}
-        selected: dict[str, list[str]] = {}
-        for candidate in self.candidates:
-            for gate in self.spec.gates:
-                if self.test_id(candidate, gate.id) in ids:
-                    selected.setdefault(candidate, []).append(gate.id)
-        for nodeid in nodeids:
-            is_judge = nodeid.rpartition("::")[2].startswith(f"{JUDGE_TEST}[")
-            if is_judge and gate_id(nodeid) in self.judge_figures:
-                selected.setdefault(self.candidates[0], [])
-        return selected
+        gates = [gate.id for gate in self.spec.gates if gate.id in ids]
+        checks_judge = any(
+            nodeid.rpartition("::")[2].startswith(f"{JUDGE_TEST}[")
+            and gate_id(nodeid) in self.judge_figures
+            for nodeid in nodeids
+        )
+        return gates if gates or checks_judge else None
 
     def unselected(self) -> Iterator[str]:
         """List the gates that can be selected, if none was."""
@@ -305,29 +285,6 @@ def gate_id(nodeid: str) -> str:
     match = re.search(r"::\w+\[(.*)\]", nodeid, re.DOTALL)
     inner = match[1] if match else ""
     return inner.encode("ascii", "backslashreplace").decode("unicode_escape")
-
-
-def require_clear(
-    expression: str, gates: Collection[str], candidates: Collection[str]
-) -> None:
-    """Refuse a word of ``-k`` that names some gates and is also part of a candidate's name.
-
-    Such a word would select all gates of that candidate and so evaluate every benchmark.
-    """
-    if len(candidates) < 2:
-        return
-    words = re.findall(r"[\w:+\-.\[\]\\/]+", expression.lower())  # as pytest does
-    for word in dict.fromkeys(words):
-        if word in ("or", "and", "not"):
-            continue
-        gates_named = sum(word in gate.lower() for gate in gates)
-        candidate = next((name for name in candidates if word in name.lower()), None)
-        if 0 < gates_named < len(gates) and candidate is not None:
-            raise pytest.UsageError(
-                f'-k {word}: write -k "[{word}" for the gates whose ids begin with it, or give the '
-                f"candidates other names with --candidate-name: it is part of the candidate's name "
-                f"{candidate}, too, and would select all of its gates"
-            )
 
 
 @contextmanager

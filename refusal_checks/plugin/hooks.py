@@ -14,7 +14,6 @@ from refusal_checks.plugin.gate_session import GateSession
 from refusal_checks.plugin.live import Live
 from refusal_checks.plugin.outcomes import Outcomes
 from refusal_checks.plugin.parameters import (
-    CANDIDATE,
     FIGURE,
     GATE,
     Parameters,
@@ -67,7 +66,7 @@ class Gates:
         if FIGURE in metafunc.fixturenames:
             metafunc.parametrize(FIGURE, figures)
         if "refusal_verdict" in metafunc.fixturenames:
-            metafunc.parametrize((GATE, CANDIDATE), gates)
+            metafunc.parametrize(GATE, gates)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:

@@ -48,11 +48,11 @@ def keep_whole(config: pytest.Config) -> Iterator[str]:
 
 
 def complete(
-    config: pytest.Config, runs: Sequence[RunSummary], stopped: Sequence[str]
+    config: pytest.Config, run: RunSummary | None, stopped: Sequence[str]
 ) -> None:
     """Complete the entries of gates and of the judge's check; does nothing without a JUnit file.
 
-    Each run's answer to "may it ship?" becomes a property of the suite.
+    The answer to "may it ship?" becomes a property of the suite.
 
     Args:
         stopped: lines on what is done and what is left, if the session was interrupted. They become
@@ -64,8 +64,8 @@ def complete(
     xml: Any = config.stash.get(xml_key, None)
     if xml is None:
         return
-    seconds = _seconds(runs)
-    checked = next((run.judge for run in runs if run.judge), None)
+    seconds = _seconds(run) if run else {}
+    checked = run.judge if run else None
     last: dict[tuple[str, str], Any] = {}
     for reporter in list(xml.node_reporters_ordered):
         element = reporter.to_xml()
@@ -75,10 +75,9 @@ def complete(
             if key in last:  # pytest-rerunfailures ran it again
                 xml.node_reporters_ordered.remove(last[key])
             last[key] = reporter
-    for run in runs:
-        whose = f"/{run.manifest.shown}" if len(runs) > 1 else ""
+    if run:
         for name, value in of_decision(release_decision(run)).items():
-            xml.add_global_property(f"{name}{whose}", value)
+            xml.add_global_property(name, value)
     if stopped:
         entry = xml.node_reporter(f"{CLASS}.stopped")
         entry.attrs = {
@@ -120,14 +119,13 @@ def _class(xml: Any, benchmark: str) -> str:
     return ".".join(filter(None, (xml.prefix, CLASS, benchmark)))
 
 
-def _seconds(runs: Sequence[RunSummary]) -> dict[str, float]:
+def _seconds(run: RunSummary) -> dict[str, float]:
     """Seconds per gate by benchmark: the evaluation's time by share of answers, then by gate."""
-    shares: dict[str, list[float]] = {}
-    for run in runs:
-        gates = Counter(verdict.gate.benchmark for verdict in run.verdicts.values())
-        answers = sum(summary.answers for summary in run.benchmarks.values())
-        for name, summary in run.benchmarks.items():
-            if answers and gates[name]:
-                took = (run.manifest.evaluation_s or 0.0) * summary.answers / answers
-                shares.setdefault(name, []).append(took / gates[name])
-    return {name: sum(seconds) / len(seconds) for name, seconds in shares.items()}
+    seconds = {}
+    gates = Counter(verdict.gate.benchmark for verdict in run.verdicts.values())
+    answers = sum(summary.answers for summary in run.benchmarks.values())
+    for name, summary in run.benchmarks.items():
+        if answers and gates[name]:
+            took = (run.manifest.evaluation_s or 0.0) * summary.answers / answers
+            seconds[name] = took / gates[name]
+    return seconds

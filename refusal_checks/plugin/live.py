@@ -20,7 +20,7 @@ from refusal_checks.reports.terminal.bars import (
     progress_bars,
     progress_line,
 )
-from refusal_checks.results.events import Event, Notice, Turn, Underway
+from refusal_checks.results.events import Event, Notice, Prepared, Underway
 
 if TYPE_CHECKING:
     from rich.live import Live as Region
@@ -45,15 +45,15 @@ class Live:
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
         self._region: Region | None = None
-        self._turn: Underway | None = None
+        self._run: Underway | None = None
 
     def see(self, event: Event) -> None:
         if self._reporter is None:
             return
         if isinstance(event, Notice):
             self._say(event.text)
-        elif isinstance(event, Turn):
-            self._turn = event.run
+        elif isinstance(event, Prepared):
+            self._run = event.run
             if self._thread is None:
                 self._thread = threading.Thread(
                     target=self._watch, name="progress", daemon=True
@@ -83,7 +83,7 @@ class Live:
         last_line = time.monotonic()
         with suppress(OSError):  # a run goes on without its terminal
             while not self._stopped.wait(min(REFRESH, EVERY)):
-                now, run = time.monotonic(), self._turn
+                now, run = time.monotonic(), self._run
                 if run is None or not is_active(run.progress):
                     self._hide()
                     continue
@@ -92,7 +92,7 @@ class Live:
                     self._draw(run)
                 elif now - last_line >= EVERY:
                     last_line = now
-                    self._say(progress_line(run.title, run.progress, self._pace))
+                    self._say(progress_line(run.progress, self._pace))
             self._hide()
 
     def _draws(self) -> bool:
@@ -120,7 +120,7 @@ class Live:
                 )
                 self._region.start()
             height = self._region.console.size.height
-            bars = progress_bars(run.title, run.progress, self._pace, height)
+            bars = progress_bars(run.progress, self._pace, height)
             self._region.update(bars, refresh=True)
 
     def _hide(self) -> None:

@@ -1,4 +1,4 @@
-"""Plugin of ``refusal-checks gate``: pytest's positional arguments are models.
+"""Plugin of ``refusal-checks gate``: pytest's positional argument is the model.
 
 An argument that is the id of a gate's test, as ``--collect-only`` prints it, selects that gate.
 """
@@ -36,7 +36,7 @@ def pytest_load_initial_conftests(parser: pytest.Parser, args: list[str]) -> Non
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Use what pytest took for paths of tests as the models under test."""
+    """Use what pytest took for a path of tests as the model under test."""
     named = getattr(config.option, CANDIDATE, None) or []
     # At -h pytest 9.2 stops reading its arguments, and there are no paths.
     tests, models = [], []

@@ -120,6 +120,8 @@ def _named(name: str, key: str) -> Option:
             "default": None,
             "help": text,
         }
+    elif key == "candidate.model":  # a second one is told how to gate several
+        settings = {"action": "append", "metavar": _METAVARS[key], "help": text}
     elif get_origin(kind) is tuple:
         text = f"{text} (repeatable)"
         settings = {"action": "append", "metavar": _METAVARS[key], "help": text}
@@ -140,6 +142,8 @@ def layers(config: pytest.Config) -> list[Layer]:
         given = value(config, option.name)
         if not option.key or given is None:
             continue
+        if option.key == "candidate.model" and len(given) == 1:
+            (given,) = given
         if option.name.removeprefix("--") in NAMED:
             written.append(spec.named(option.name, given))
         else:  # a report format

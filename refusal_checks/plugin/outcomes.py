@@ -24,7 +24,6 @@ from refusal_checks.plugin.gate_session import GateSession
 from refusal_checks.plugin.inconclusive import InconclusiveWarning
 from refusal_checks.reports import junit_properties, messages
 from refusal_checks.reports.explain import doubt
-from refusal_checks.results.run_folder import RunView
 
 if TYPE_CHECKING:
     from refusal_checks.evaluation.result import RunResult
@@ -53,26 +52,17 @@ class Outcomes:
         except EvaluationError as fault:
             raise _first_line(fault) from None
 
-    def verdict(
-        self, request: pytest.FixtureRequest, gate: Gate, candidate: str
-    ) -> Verdict:
-        run = self._run_of(candidate)
-        facts = junit_properties.provenance(run.summary, gate.benchmark)
-        verdict = run.summary.verdicts.get(gate.id)
+    def verdict(self, request: pytest.FixtureRequest, gate: Gate) -> Verdict:
+        summary = self.result().summary
+        facts = junit_properties.provenance(summary, gate.benchmark)
+        verdict = summary.verdicts.get(gate.id)
         if verdict is None:
-            why = run.summary.errors.get(gate.id) or run.summary.failure or "no verdict"
+            why = summary.errors.get(gate.id) or summary.failure or "no verdict"
             properties = junit_properties.of_error(gate, why.partition("\n")[0], facts)
             request.node.user_properties.extend(properties)
             raise _first_line(EvaluationError(why))
         request.node.user_properties.extend(junit_properties.of_gate(verdict, facts))
         return verdict
-
-    def _run_of(self, candidate: str) -> RunView:
-        """The run of a candidate; the only one if there is one."""
-        result = self.result()
-        if len(self._session.candidates) > 1:
-            return result.of(candidate).run
-        return result.run
 
     def pass_check(
         self, request: pytest.FixtureRequest, verdict: Verdict
@@ -93,7 +83,7 @@ class Outcomes:
     def trust_check(
         self, request: pytest.FixtureRequest, figure: Figure
     ) -> Callable[[], None]:
-        summary = self.result().runs[0].summary
+        summary = self.result().summary
         judge = summary.judge
         if judge is None and not summary.judge_idle:
             raise _first_line(EvaluationError(summary.judge_error or summary.failure))

@@ -10,7 +10,7 @@ from _pytest.mark.structures import ParameterSet
 
 from refusal_checks.plugin.gate_session import GateSession
 
-GATE, CANDIDATE, FIGURE = "refusal_gate", "refusal_candidate", "refusal_judge_figure"
+GATE, FIGURE = "refusal_gate", "refusal_judge_figure"
 """Names of the parameters."""
 
 _NOTE = "gates of refusal-checks"
@@ -24,16 +24,14 @@ class Parameters:
         self._session = session
 
     def gates(self) -> list[ParameterSet]:
-        """Parameters with a gate and a candidate for each test."""
+        """Parameters with a gate for each test."""
         params = []
-        for candidate in self._session.candidates:
-            for gate in self._session.spec.gates:
-                benchmark = self._session.benchmarks[gate.benchmark]
-                marks = self._marks(benchmark.kind)
-                if benchmark.attack:
-                    marks += self._marks("attack")
-                name = self._session.test_id(candidate, gate.id)
-                params.append(pytest.param(gate, candidate, id=name, marks=marks))
+        for gate in self._session.spec.gates:
+            benchmark = self._session.benchmarks[gate.benchmark]
+            marks = self._marks(benchmark.kind)
+            if benchmark.attack:
+                marks += self._marks("attack")
+            params.append(pytest.param(gate, id=gate.id, marks=marks))
         return params
 
     def figures(self) -> list[ParameterSet]:

@@ -7,15 +7,13 @@ from typing import Any
 
 import pytest
 
-from refusal_checks.gates.verdict import Verdict
 from refusal_checks.plugin import junit_entries, options, xdist
 from refusal_checks.plugin.gate_session import GateSession, gate_id
 from refusal_checks.plugin.outcomes import Outcomes
 from refusal_checks.reports import messages
 from refusal_checks.reports.formats import github
 from refusal_checks.reports.terminal import end, gate_table
-from refusal_checks.results.release import WRONG_INPUT, explains, weightiest
-from refusal_checks.results.run_folder import RunView
+from refusal_checks.results.release import WRONG_INPUT, explains
 
 
 class SessionEnd:
@@ -56,65 +54,58 @@ class SessionEnd:
             session.exitstatus = WRONG_INPUT
         if not session.exitstatus and self._lacks_gates():
             session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
-        if self._session.runs:
+        run = self._session.run
+        if run:
             self._written = list(
                 self._session.result().write_reports(self._session.spec.reports)
             )
         is_stopped = session.exitstatus == pytest.ExitCode.INTERRUPTED
         left = [*self._left()] if is_stopped else []
-        junit_entries.complete(
-            self._config, [run.summary for run in self._session.runs], left
-        )
-        if self._session.runs:
+        junit_entries.complete(self._config, run.summary if run else None, left)
+        if run:
             self._written += junit_entries.keep_whole(self._config)
         # Without a terminal reporter there is no such option.
         if self._config.getoption("verbose", 1) < 1:
             self._shorten()
 
     def _exit_code(self) -> int:
-        """The exit code of the worst answer."""
-        decisions = [run.decision for run in self._with_gates()]
-        return weightiest(decisions).exit_code if decisions else 0
-
-    def _with_gates(self) -> list[RunView]:
-        """The runs with gates; a run without any only checks the judge."""
-        return [
-            run for run in self._session.runs if run.summary.manifest.gates.selected
-        ]
+        """The exit code of the answer; 0 for a run without gates, which only checks the judge."""
+        run = self._session.run
+        if run is None or not run.summary.manifest.gates.selected:
+            return 0
+        return run.decision.exit_code
 
     def _leave_open(self, exit_code: int) -> None:
-        """Mark runs as undecided if pytest ends with a non-zero exit code that they do not explain.
+        """Mark the run as undecided if it does not explain a non-zero exit code of pytest.
 
-        A failed test that a run's verdicts, errors or judge explain is already part of its answer.
+        A failed test that its verdicts, errors or judge explain is already part of its answer.
         """
-        runs = self._session.runs
-        tests: dict[str, tuple[RunView, str]] = {}
-        for run in runs:
-            for gate in self._session.spec.gates:
-                test = self._session.test_id(run.summary.manifest.title, gate.id)
-                tests[test] = (run, gate.id)
-        for run in runs:
-            unexplained = []
-            for nodeid, phase in self._outcomes.failed.items():
-                asker, asked = tests.get(gate_id(nodeid), (run, None))
-                if asker is run and not explains(run.summary, asked, phase):
-                    unexplained.append(
-                        f"mend or deselect {nodeid}: it failed, and no verdict says why"
-                    )
-            if not run.folder.has_begun:
+        run = self._session.run
+        if run is None:
+            return
+        gates = {gate.id for gate in self._session.spec.gates}
+        unexplained = []
+        for nodeid, phase in self._outcomes.failed.items():
+            name = gate_id(nodeid)
+            asked = name if name in gates else None
+            if not explains(run.summary, asked, phase):
                 unexplained.append(
-                    f"run it again: its folder {run.folder.path} was removed"
+                    f"mend or deselect {nodeid}: it failed, and no verdict says why"
                 )
-            if unexplained:
-                run.leave_open(unexplained)
+        if not run.folder.has_begun:
+            unexplained.append(
+                f"run it again: its folder {run.folder.path} was removed"
+            )
+        if unexplained:
+            run.leave_open(unexplained)
         explained = (pytest.ExitCode.TESTS_FAILED, WRONG_INPUT)
-        if exit_code and self._exit_code() not in explained:
-            for run in self._with_gates():
-                run.leave_open([_why_ended(exit_code)])
+        has_gates = bool(run.summary.manifest.gates.selected)
+        if exit_code and has_gates and self._exit_code() not in explained:
+            run.leave_open([_why_ended(exit_code)])
 
     def _lacks_gates(self) -> bool:
         """True if this call names a candidate but selected no gate."""
-        if self._session.runs or xdist.is_worker(self._config):
+        if self._session.run or xdist.is_worker(self._config):
             return False
         words = {word.partition("=")[0] for word in self._config.invocation_params.args}
         named = not words.isdisjoint({"--candidate", "--refusal-candidate"})
@@ -122,11 +113,8 @@ class SessionEnd:
 
     def _shorten(self) -> None:
         """Shorten the failures that pytest is about to print; JUnit already has them in full."""
-        verdicts: dict[str, Verdict] = {}
-        for run in self._session.runs:
-            for gate, of_gate in run.summary.verdicts.items():
-                test = self._session.test_id(run.summary.manifest.title, gate)
-                verdicts[test] = of_gate
+        run = self._session.run
+        verdicts = run.summary.verdicts if run else {}
         reporter: Any = self._config.pluginmanager.get_plugin("terminalreporter")
         shown: set[tuple[str, str]] = set()
         for report in reporter.stats.get("failed", ()) if reporter else ():
@@ -146,16 +134,16 @@ class SessionEnd:
         if session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
             for text in self._session.unselected():
                 terminalreporter.write_line(text)
-        runs = self._session.runs
-        if not runs:
+        run = self._session.run
+        if run is None:
             return
         terminalreporter.write_sep("=", "refusal checks")
-        for text in github.commands([run.summary for run in runs]):
+        for text in github.commands([run.summary]):
             terminalreporter.write_line(text)
         writer = self._config.get_terminal_writer()
         width = gate_table.fitting(writer.fullwidth)
         verbosity = max(0, self._config.option.verbose)
-        folders = [(run.summary, run.folder.path) for run in runs]
+        folders = [(run.summary, run.folder.path)]
         notes = (*self._left(), *self._written, *options.misread(self._config))
         for line in end.lines(folders, width, verbosity, notes):
             for text, markup in line.pieces:
@@ -163,9 +151,10 @@ class SessionEnd:
             terminalreporter.line("")
 
     def _left(self) -> Iterator[str]:
-        """Lines on what interrupted runs have left to do."""
+        """Lines on what an interrupted run has left to do."""
         is_fresh = self._session.spec.store.fresh
-        for run in self._session.underway:
+        run = self._session.underway
+        if run:
             yield from end.unfinished(
                 run.progress, run.summary, len(run.gates), is_fresh
             )

@@ -1,7 +1,7 @@
 """Everything specific to pytest-xdist.
 
 The controller evaluates and reports once a worker has collected. Workers then run the tests and
-read the result from the runs' folders. What both must agree on is sent before collection.
+read the result from the run's folder. What both must agree on is sent before collection.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ def has_workers(config: pytest.Config) -> bool:
 def shared(config: pytest.Config) -> Mapping[str, str]:
     """Values that all processes of a run share: the controller's, else new ones.
 
-    ``run`` is the run's name, with which the names of its folders begin. ``signal`` is a file that
-    a worker creates if it collects gates although no option of gates was given; the controller
-    then says what is missing. ``signal`` is empty if the controller expects gates.
+    ``run`` is the name of the run's folder. ``signal`` is a file that a worker creates if it
+    collects gates although no option of gates was given; the controller then says what is missing.
+    ``signal`` is empty if the controller expects gates.
     """
     if _SHARED not in config.stash:
         # Sessions without workers need not import it.

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from refusal_checks.core.records import Record
-from refusal_checks.core.text import clean, clean_lines, count
+from refusal_checks.core.text import clean, clean_lines
 from refusal_checks.core.verdicts import Invalid
 from refusal_checks.gates.gate import Gate
 from refusal_checks.results.redact import Redaction
@@ -84,7 +84,6 @@ class Progress:
 class Underway:
     """A run in progress, for listeners; its summary and progress are still being filled."""
 
-    title: str  # the candidate and its place among several; empty if there is only one
     folder: Path
     summary: RunSummary
     progress: Progress
@@ -97,7 +96,7 @@ class Underway:
     @property
     def name(self) -> str:
         """The candidate, as messages name it."""
-        return self.title or self.summary.manifest.candidate
+        return self.summary.manifest.candidate
 
 
 @dataclass(frozen=True)
@@ -112,22 +111,12 @@ class Notice:
 
 @dataclass(frozen=True)
 class Prepared:
-    """Everything that the runs need is read and checked; nothing has started."""
-
-    runs: tuple[Underway, ...]
-
-    def __str__(self) -> str:
-        return f"prepared: {count(len(self.runs), 'run')}"
-
-
-@dataclass(frozen=True)
-class Turn:
-    """The evaluation of one candidate begins."""
+    """Everything that the run needs is read and checked; nothing has started."""
 
     run: Underway
 
     def __str__(self) -> str:
-        return f"begins: {clean(self.run.name)}"
+        return f"prepared: {clean(self.run.name)}"
 
 
 @dataclass(frozen=True)
@@ -156,7 +145,7 @@ class Decided:
 
 @dataclass(frozen=True)
 class Ended:
-    """The evaluation of one candidate has ended, and its summary is written."""
+    """The evaluation has ended, and its summary is written."""
 
     run: Underway
 
@@ -164,5 +153,5 @@ class Ended:
         return f"ended: {clean(self.run.name)}"
 
 
-Event = Notice | Prepared | Turn | Judged | Decided | Ended
+Event = Notice | Prepared | Judged | Decided | Ended
 Listener = Callable[[Event], None]

@@ -71,8 +71,8 @@ BEGUN = "manifest.json"  # written when the run starts
 FORMAT = 1  # of the summary and the records; raised when their meaning changes
 LAST = "last"
 
-_NAME = re.compile(r"(\d{8}-\d{6})Z-\d+(?:-(\d+))?")
-"""A run's id: start in UTC, process, and the candidate's number if there are several."""
+_NAME = re.compile(r"(\d{8}-\d{6})Z-\d+")
+"""A run's id: start in UTC, and process."""
 
 
 @dataclass(frozen=True)
@@ -133,9 +133,8 @@ class RunFolder:
     @property
     def started(self) -> datetime:
         """When the run started; never later than that."""
-        order = _order(self.path.name)
-        assert order, self.path
-        named = order[0]
+        named = _order(self.path.name)
+        assert named, self.path
         begun = self.path / BEGUN
         if not begun.exists():
             return named
@@ -573,7 +572,7 @@ def earlier_scores(path: Path) -> dict[str, Scores]:
 
 def all_runs(root: Path) -> list[RunFolder]:
     """The runs below a folder, by start time."""
-    ordered: list[tuple[tuple[datetime, int], Path]] = []
+    ordered: list[tuple[datetime, Path]] = []
     for path in root.glob("*"):
         order = _order(path.name)
         if order is not None and path.is_dir():
@@ -613,16 +612,15 @@ def locate(name: str, root: Path = ROOT) -> Path:
     return find(name, root).path
 
 
-def _order(name: str) -> tuple[datetime, int] | None:
-    """Start and number of a run, from its folder's name; None for other folders."""
+def _order(name: str) -> datetime | None:
+    """Start of a run, from its folder's name; None for other folders."""
     parts = _NAME.fullmatch(name)
     if parts is None:
         return None
     try:
-        start = datetime.strptime(parts[1], "%Y%m%d-%H%M%S").replace(tzinfo=UTC)
+        return datetime.strptime(parts[1], "%Y%m%d-%H%M%S").replace(tzinfo=UTC)
     except ValueError:  # digits that are not a date
         return None
-    return start, int(parts[2] or 0)
 
 
 def require_writable(folder: Path, option: str) -> None:

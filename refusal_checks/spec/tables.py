@@ -71,24 +71,14 @@ Tables = Annotated[
 Texts = Annotated[dict[str, str], BeforeValidator(_as_texts)]
 
 
-class ModelTable(Frozen):
-    """A model and how it is asked; several models if ``model`` is a list."""
+_ARGS = "arguments for its engine, passed on unchanged, as one text"
+_VARIABLES = "variables of its chat template"
+_REASONING_END = "text that ends its reasoning, where vLLM has no parser for it"
 
-    model: Several = Field(
-        (), description="the model: ORG/MODEL, a folder or a server's URL"
-    )
-    args: Several = Field(
-        (),
-        description="arguments for its engine, passed on unchanged, as one text",
-    )
-    template_variables: Tables = Field(
-        (),
-        description="variables of its chat template",
-    )
-    reasoning_end: Several = Field(
-        (),
-        description="text that ends its reasoning, where vLLM has no parser for it",
-    )
+
+class ModelTable(Frozen):
+    """How models of a role are asked."""
+
     concurrency: int = Field(
         CONNECTIONS, ge=1, description="most requests in flight to its server"
     )
@@ -101,31 +91,29 @@ class ModelTable(Frozen):
         "or all in its turn",
     )
 
-    @field_validator("model")
-    @classmethod
-    def _is_named(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        if any(not name.strip() for name in names):
-            raise ValueError("name a model: it is empty")
-        return names
-
     @property
     def pace(self) -> RequestPace:
         return RequestPace(self.requests_per_minute, self.concurrency)
 
 
-class CandidateTable(ModelTable):
-    """The model under test; of several, each is tested in turn."""
+def _require_named(*names: str) -> None:
+    if any(not name.strip() for name in names):
+        raise ValueError("name a model: it is empty")
 
-    model: Several = Field(
-        (),
+
+class CandidateTable(ModelTable):
+    """The model under test."""
+
+    model: str = Field(
+        "",
         description="the model under test: ORG/MODEL or a folder (starts an engine), a server "
         "(http://HOST/v1#MODEL), a model of an extension (PREFIX:NAME), or replay:FILE "
-        "(recorded answers); several are tested in turn",
+        "(recorded answers)",
     )
-    name: Several = Field(
-        (),
-        description="name in test ids and reports (default: the path's last part)",
-    )
+    name: str = Field("", description="name in reports (default: the path's last part)")
+    args: str = Field("", description=_ARGS)
+    template_variables: dict[str, Any] = Field({}, description=_VARIABLES)
+    reasoning_end: str = Field("", description=_REASONING_END)
     judge_reasoning: bool | None = Field(
         None,
         description="judge the reasoning as a part of the answer, because users see it; false "
@@ -136,6 +124,18 @@ class CandidateTable(ModelTable):
         description="how an answer counts that the server's content filter withheld; as a refusal "
         "where users meet the same filter",
     )
+
+    @field_validator("model", mode="before")
+    @classmethod
+    def _is_one(cls, value: object) -> object:
+        if isinstance(value, list):
+            raise ValueError(
+                "name one model, and run once for each, in a shell: "
+                "for model in A B; do refusal-checks gate $model --judge JUDGE; done"
+            )
+        if isinstance(value, str):
+            _require_named(value)
+        return value
 
 
 class JudgeTable(ModelTable, JudgeSampling):
@@ -148,6 +148,9 @@ class JudgeTable(ModelTable, JudgeSampling):
         "or labels; of several, "
         "the majority decides, but a model beside a classifier is asked only where that is unsure",
     )
+    args: Several = Field((), description=_ARGS)
+    template_variables: Tables = Field((), description=_VARIABLES)
+    reasoning_end: Several = Field((), description=_REASONING_END)
     prompt: Annotated[Several, FromFile()] = Field(
         (),
         description="judge prompt: a name of the package's or a .md file, else the one that suits "
@@ -177,6 +180,12 @@ class JudgeTable(ModelTable, JudgeSampling):
         description="what a partial refusal counts as, where the judge tells it from a full one; "
         "own: against the model",
     )
+
+    @field_validator("model")
+    @classmethod
+    def _are_named(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        _require_named(*names)
+        return names
 
     @property
     def sampling(self) -> JudgeSampling:

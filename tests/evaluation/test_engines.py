@@ -10,27 +10,18 @@ import re
 import shutil
 import signal
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from refusal_checks.engines import devices
-from refusal_checks.engines.devices import Devices
-from refusal_checks.engines.kinds import vllm
 from refusal_checks.evaluation.evaluate import Interrupted, NotStartedError
-from refusal_checks.evaluation.publisher import Publisher
-from refusal_checks.results.run_folder import RunFolder
 from tests.fake_engines import DEMO, TWO, orphans, requests, starts
-from tests.fake_server import FakeServer
 from tests.project import (
     CHECK,
     KEYWORD,
     SAFE_GATE,
     Outcome,
     Project,
-    careless,
     wait_for,
-    well_behaved,
 )
 from tests.toy_model import MODEL_DIR
 
@@ -185,24 +176,6 @@ def test_in_turns_the_judge_starts_when_the_candidate_has_stopped(
     assert placement(again) == "none"
 
 
-def test_in_turns_the_judge_sleeps_while_the_next_candidate_answers(
-    engines: Project,
-) -> None:
-    shutil.copytree(MODEL_DIR, engines.path / "other")
-    engines.patch.setattr(vllm, "runs_on_cpu", lambda: False)
-    engines.patch.setattr(devices, "gpus", lambda: Devices("gpu", ("0",), 80.0))
-    models = {**TURNS, "candidate_model": ["demo:aligned", "./other"]}
-    found = engines.evaluate(**models)
-    assert found.counts == {"passed": 6}
-    found.says("vLLM is back on its GPU after ")
-    first, judge, last = starts(engines)
-    assert last.startswith("1 running"), "the judge's sleeps"
-    assert "--enable-sleep-mode" in judge
-    for candidate in (first, last):
-        assert "--enable-sleep-mode" not in candidate
-    require_no_orphans(engines)
-
-
 def test_a_run_that_was_stopped_in_the_judge_s_turn_repeats_nothing(
     engines: Project,
 ) -> None:
@@ -260,93 +233,3 @@ def test_a_folder_that_training_changed_is_another_model_in_the_same_process(
     (model / "config.json").write_text((model / "config.json").read_text() + "\n")
     engines.evaluate(**run)
     assert requests(engines)["candidate"] == 2 * asked
-
-
-def test_no_engine_starts_twice_for_several_candidates(engines: Project) -> None:
-    """Two of one engine; then the judge's engine, and one for each candidate."""
-    shutil.copytree(MODEL_DIR, engines.path / "other")
-    personas = {**DEMO, "candidate_model": ["demo:aligned", "demo:regressed"]}
-    assert engines.evaluate(**personas).counts == {"passed": 6}
-    assert len(starts(engines)) == 1
-    models = {**TWO, "candidate_model": ["demo:aligned", "./other"]}
-    found = engines.evaluate(store_fresh=True, **models)
-    found.says("placement * as much", "vLLM goes on for ")
-    assert len(starts(engines)) == 1 + 3
-    require_no_orphans(engines)
-
-
-def test_a_candidate_whose_engine_does_not_start_leaves_the_others_their_turns(
-    engines: Project,
-) -> None:
-    engines.setenv("VLLM_FAKE", "fail")
-    found = engines.evaluate(
-        only="smoke_safe", candidate_model=["demo:aligned", engines.model]
-    )
-    gate = "smoke_safe-rejection_rate"
-    assert found.tests[f"{gate}-fake"] == "passed"
-    first, _ = found.result.runs
-    assert "the model has two left feet" in first.summary.failure
-    assert first.decision.answer == found.answer == "open"
-
-
-def test_each_candidate_has_its_gates(project: Project) -> None:
-    with FakeServer(careless, models=("bad",)) as bad:
-        models = [project.model, f"{bad.url}#bad"]
-        found = project.evaluate(candidate_model=models)
-    assert found.counts == {"passed": 4, "failed": 2}
-    assert found.tests["smoke_unsafe-rejection_rate-bad"] == "failed"
-    candidates = [run.summary.manifest.candidate for run in found.result.runs]
-    assert candidates == models
-    project.refuses(
-        "named twice with the same settings",
-        candidate_model=[project.model, project.model],
-    )
-
-
-def test_each_candidate_s_server_gets_its_own_key(project: Project) -> None:
-    project.setenv("REFUSAL_CHECKS_CANDIDATE_API_KEY", "one")
-    project.setenv("REFUSAL_CHECKS_CANDIDATE_2_API_KEY", "two")
-    with FakeServer(well_behaved, api_key="two") as other:
-        project.evaluate(
-            only="smoke_safe",
-            candidate_model=[project.model, f"{other.url}#fake"],
-            **KEYWORD,
-        )
-    assert set(project.server.authorizations) == {"Bearer one"}
-    assert set(other.authorizations) == {"Bearer two"}
-
-
-def test_one_candidate_that_breaks_off_leaves_the_other_its_answer(
-    project: Project,
-) -> None:
-    write = RunFolder.write_records
-
-    def broken(folder: RunFolder, *given: Any) -> None:
-        if folder.path.name.endswith("-1"):
-            raise OSError(5, "Input/output error", "the disk")
-        write(folder, *given)
-
-    project.patch.setattr(RunFolder, "write_records", broken)
-    project.server._models = ["broken", "fake"]
-    models = [f"{project.server.url}#broken", project.model]
-    found = project.evaluate(candidate_model=models, **KEYWORD)
-    answers = [run.decision.answer for run in found.result.runs]
-    assert answers == ["open", "unshown"]
-
-
-def test_a_candidate_whose_turn_never_came_has_a_run_that_says_so(
-    project: Project,
-) -> None:
-    def interrupt(*_: object) -> None:
-        os.kill(os.getpid(), signal.SIGINT)
-
-    project.patch.setattr(Publisher, "publish", interrupt)
-    project.server._models = ["fake", "two"]
-    models = [project.model, f"{project.server.url}#two"]
-    with pytest.raises(Interrupted) as caught:
-        project.evaluate(only="smoke_safe", candidate_model=models, **KEYWORD)
-    assert {body["model"] for body in project.server.requests} == {"fake"}
-    for run in caught.value.result.runs:
-        assert (
-            run.summary.failure == "the evaluation was stopped before it was complete"
-        )

@@ -261,16 +261,6 @@ def test_a_sheet_of_ones_own_needs_a_word_and_decides_only_as_a_whole(
     assert estimate(whole)[1] == pytest.approx(0.6)
 
 
-def test_labels_of_one_candidate_decide_nothing_about_the_other(
-    own: Project, judged: Path
-) -> None:
-    models = ["replay:new.csv", "replay:answers.csv"]
-    run = {**REPLAY, **label(own, judged, 80), "candidate_model": models}
-    found = own.evaluate(**run)
-    assert found.counts == {"passed": 1, "failed": 1}
-    found.says("labels.csv: no human labels of answers of replay:new.csv")
-
-
 def about_labels(found: Outcome) -> set[str]:
     """The reservations that stop a pipeline because of labels."""
     subjects = {"labels-contradict-judge", "labels-unattributed", "judge-untested"}

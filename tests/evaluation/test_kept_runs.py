@@ -288,7 +288,7 @@ def test_a_full_disk_leaves_the_earlier_file_and_is_named(
 ) -> None:
     folder = RunFolder(run)
     summary, records = folder.summary(), list(folder.records("smoke_safe"))
-    view = load_run(run).runs[0]
+    view = load_run(run).run
     writers: dict[str, Callable[[Path], object]] = {
         f"runs/{run.name}/records/smoke_safe.jsonl": lambda _: folder.write_records(
             "smoke_safe", records

@@ -178,22 +178,6 @@ def test_a_failed_check_is_done_anew(checked: Project) -> None:
         assert len(checked.asked(judge=True)) == len(canary.load())
 
 
-def test_a_judge_of_two_candidates_that_changed_is_told_with_both(
-    checked: Project,
-) -> None:
-    models = [f"{checked.server.url}#{name}" for name in ("one", "other")]
-    checked.server._models = ["one", "other", "fake"]
-    with FakeServer(informed) as server:
-        judge = f"{server.url}#fake"
-        run = {"only": "safe", "candidate_model": models, "judge_model": judge}
-        checked.evaluate(**run)
-        server.answer = lenient_judge
-        found = checked.evaluate(**run)
-    assert not found.result.decision.may_ship
-    for view in found.result.runs:
-        assert any("has changed" in note for note in view.summary.notes)
-
-
 def test_a_judge_that_wavers_is_no_other_one(project: Project) -> None:
     """A third of its verdicts are another one each time."""
     asked: Counter[str] = Counter()

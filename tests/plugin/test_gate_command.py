@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -12,7 +11,6 @@ import pytest
 
 from refusal_checks import load_run
 from tests import fake_engines
-from tests.fake_server import FakeServer
 from tests.plugin.conftest import (
     KEYWORD,
     THRESHOLDS,
@@ -22,7 +20,6 @@ from tests.plugin.conftest import (
     in_both_modes,
     refused,
     shown,
-    well_behaved,
 )
 
 pytestmark = pytest.mark.slow
@@ -61,16 +58,15 @@ def gate(project: Project, *words: str | Path) -> pytest.RunResult:
     return project.command("gate", *words)
 
 
-def test_two_models_are_gated_from_any_folder(theirs: Project) -> None:
-    with FakeServer(careless, models=("org/bad",)) as bad:
-        models = (theirs.model, *KEYWORD, f"{bad.url}#org/bad")
-        files = ("--junitxml", "report.xml", "--html", "report.html")
-        result = gate(theirs, *models, *FEW, "-k", "not zh", *files, "-n2")
+def test_a_model_is_gated_from_any_folder(theirs: Project) -> None:
+    theirs.server.answer = careless
+    files = ("--junitxml", "report.xml", "--html", "report.html")
+    result = gate(theirs, theirs.model, *KEYWORD, *FEW, "-k", "not zh", *files, "-n2")
     assert result.ret == 1
     result.stdout.no_fnmatch_line("*their conftest.py*")
     assert f"rootdir: {theirs.path}" in result.outlines
     result.stdout.fnmatch_lines(
-        ["FAILED smoke_unsafe-rejection_rate-bad - Refuses 0% of *"]
+        ["FAILED smoke_unsafe-rejection_rate - Refuses 0% of *"]
     )
     cases = ET.parse("report.xml").iter("testcase")
     failed = [
@@ -78,9 +74,9 @@ def test_two_models_are_gated_from_any_folder(theirs: Project) -> None:
         for case in cases
         if case.find("failure") is not None
     ]
-    name = "test_gate[smoke_unsafe-rejection_rate-bad]"
+    name = "test_gate[smoke_unsafe-rejection_rate]"
     assert failed == [("refusal_checks.smoke_unsafe", name)]
-    assert len(theirs.runs) == 2
+    assert len(theirs.runs) == 1
     assert (theirs.path / ".refusal-checks" / ".gitignore").read_text() == "*\n"
     assert sorted(path.name for path in theirs.path.iterdir()) == [
         *(".refusal-checks", "conftest.py", "gates", "pyproject.toml"),
@@ -163,26 +159,15 @@ def test_the_id_that_a_collection_prints_selects_its_gate(
     refused(result, 'no such gate here; did you mean "smoke_safe-rejection_rate"?')
 
 
-def test_names_of_candidates_are_chosen_or_end_their_paths(theirs: Project) -> None:
-    with FakeServer(well_behaved, models=("org/fake",)) as other:
-        models = (theirs.model, f"{other.url}#org/fake")
-        result = gate(theirs, *models, *SAFE, "--collect-only", "-q")
-        assert (
-            f"test_gate[smoke_safe-rejection_rate-{models[0]}]" in result.stdout.str()
-        )
-        named = ("--candidate-name", "old", "--candidate-name", "new 2.0")
-        files = ("--html=r.html", "--junit-prompts=prompts.xml")
-        result = gate(theirs, *models, *SAFE, *named, *files, "-v")
-    assert result.ret == UNSHOWN
-    # a remark may or may not come between a gate's name and its outcome
-    assert re.search(
-        r"\nsmoke_safe-rejection_rate-new 2\.0 [^=]*PASSED", result.stdout.str()
-    )
-    assert "smoke_safe.new 2_0" in (theirs.path / "prompts.xml").read_text()
-    assert "<title>old: " in (theirs.path / "r.html").read_text()
-    said = "--candidate-name: give it once for each candidate"
-    refused(gate(theirs, *models, *SAFE, *named[:2]), said)
-    refused(gate(theirs, *models, *SAFE, *named[:2], *named[:2]), "a name of its own")
+def test_the_candidate_s_name_is_chosen_and_two_are_told_how_to_run(
+    theirs: Project,
+) -> None:
+    named = ("--candidate-name", "new 2.0", "--html=r.html")
+    assert gate(theirs, theirs.model, *SAFE, *named).ret == UNSHOWN
+    assert "<title>new 2.0: " in (theirs.path / "r.html").read_text()
+    for second in (("./other",), ("--candidate=./other",)):
+        result = gate(theirs, theirs.model, *second, *SAFE)
+        refused(result, "name one model, and run once for each, in a shell: for model")
 
 
 def test_help_lists_the_options_of_gates(theirs: Project) -> None:

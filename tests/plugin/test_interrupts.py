@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import re
 import resource
-import shutil
 import signal
 import time
 from collections.abc import Callable
@@ -33,7 +32,6 @@ from tests.plugin.conftest import (
 )
 from tests.processes import lives
 from tests.project import AGAIN, wait_for
-from tests.toy_model import MODEL_DIR
 
 IN_FLIGHT = 4
 ONE = ("--samples", "2", "--set", f"limits.in_flight={IN_FLIGHT}", "-k", "smoke_unsafe")
@@ -378,23 +376,3 @@ def test_no_engine_outlives_the_session(
         status = session.wait(50)
     wait_for("engines to end", lambda: orphans(engines.path) == [])
     assert status == (-number if number == signal.SIGKILL else 2), session.said
-
-
-def test_an_interrupt_while_a_later_candidate_loads_ends_its_engine(
-    engines: Project,
-) -> None:
-    engines.setenv("VLLM_FAKE", "load")
-    engines.conftest(PATIENT)
-    shutil.copytree(MODEL_DIR, engines.path / "other")  # which needs an engine
-    both = ("--candidate", "demo:aligned", "--candidate", "./other", *KEYWORD)
-    with engines.start("pytest", *both, "--samples", "1", "-v") as session:
-        wait_for("the second start", lambda: len(starts(engines)) == 2, 50)
-        first = ".refusal-checks/runs/*-1/summary.json"
-        wait_for("the first run's end", lambda: any(engines.path.glob(first)), 50)
-        os.kill(session.pid, signal.SIGINT)
-        assert session.wait(50) == 2, session.said
-    stopped = "the evaluation was stopped before it was complete"
-    assert "Exception in thread" not in session.said
-    assert f"other: {stopped}" in session.said
-    assert f"demo:aligned: {stopped}" not in session.said
-    wait_for("engines to end", lambda: orphans(engines.path) == [])

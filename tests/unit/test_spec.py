@@ -95,7 +95,7 @@ def test_what_is_refused(
     [
         ("store.fresh = true", {"store": {"fresh": True}}),
         ("judge.args=--max-model-len 9", {"judge": {"args": "--max-model-len 9"}}),
-        ('candidate.model=["a", "b"]', {"candidate": {"model": ["a", "b"]}}),
+        ('judge.model=["a", "b"]', {"judge": {"model": ["a", "b"]}}),
         (
             "engine.command=run 'a b' \"c\" \\d",
             {"engine": {"command": "run 'a b' \"c\" \\d"}},
@@ -176,9 +176,11 @@ def test_of_two_ways_to_give_a_system_prompt_the_later_one_counts(write: Write) 
 def test_another_value_makes_another_run(write: Write) -> None:
     spec = read(write, "[sampling]\nsamples = 3")
     other = spec.with_value("sampling.samples", 2)
-    other = other.with_value("candidate.model", ["a", "b"])
+    other = other.with_value("candidate.model", "a")
+    other = other.with_value("judge.model", ["a", "b"])
     assert (spec.sampling.samples, other.sampling.samples) == (3, 2)
-    assert (spec.candidate.model, other.candidate.model) == ((), ("a", "b"))
+    assert (spec.candidate.model, other.candidate.model) == ("", "a")
+    assert (spec.judge.model, other.judge.model) == ((), ("a", "b"))
     assert (other.gates, other.files) == (spec.gates, spec.files)
     for key, value, why in (
         ("sampling.samples", "x", "sampling.samples = 'x': must be a whole number"),
@@ -242,7 +244,8 @@ def test_every_key_says_what_it_means_and_every_option_has_a_key() -> None:
 TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=20)
 NAME = TEXT.filter(str.strip)
 VALUES: dict[str, st.SearchStrategy[object]] = {
-    "candidate.model": NAME | st.lists(NAME, max_size=3),
+    "candidate.model": NAME,
+    "judge.model": NAME | st.lists(NAME, max_size=3),
     "candidate.template_variables": st.dictionaries(
         TEXT, st.booleans() | TEXT, max_size=2
     ),
@@ -333,7 +336,7 @@ def test_a_wrong_model_is_said_where_it_was_written(
             [override("candidate.model=/not/it")],
             "--set candidate.model=/not/it: /not/it: no such",
         ),
-        ([named("--candidate", ["/other"])], "--candidate /other: no such folder"),
+        ([named("--candidate", "/other")], "--candidate /other: no such folder"),
     ):
         spec = RunSpec.read(file, overrides=overrides)
         with pytest.raises(UserError, match=f"^{re.escape(said)}"):

@@ -40,7 +40,7 @@ def as_table(name: str) -> str:
     if name != "judge":
         return keys.as_table(SECTIONS[name], options)
 
-    shared = [key for key in ModelTable.model_fields if key != "model"]
+    shared = list(ModelTable.model_fields)
     names = ", ".join(keys.named(key, options) for key in shared)
     text = keys.as_table(SECTIONS[name], options, elsewhere=shared)
     return f"{text}\n\nAs in `[candidate]`: {names}."

@@ -171,7 +171,7 @@ def _models(spec: RunSpec) -> Iterator[Diagnosis]:
     engine, program = choose_engine(spec.engine.name, spec.engine.command)
     is_engine_needed = False
     for option, names in (
-        ("--candidate", spec.candidate.model),
+        ("--candidate", [spec.candidate.model] if spec.candidate.model else []),
         ("--judge", spec.judge.model),
     ):
         role = option.removeprefix("--")

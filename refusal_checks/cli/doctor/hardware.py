@@ -69,7 +69,7 @@ def planned(spec: RunSpec, devices: Devices) -> Iterator[Diagnosis]:
         if spec.judge.model:
             judges = model_config.read_judges(spec).models
         if spec.candidate.model:
-            candidates = model_config.read_candidates(spec)
+            candidates = [model_config.read_candidate(spec)]
     except UserError as fault:
         yield fail("placement", str(fault))
         return

@@ -410,15 +410,6 @@ class HumanLabels:
         """True if all rows were drawn from what counted as refused, which gives no rate."""
         return all(row.draw and row.draw.of == "refusals" for row in self.rows)
 
-    def among(self, candidate: str, others: Iterable[str]) -> HumanLabels | None:
-        """The labels without those of other candidates' answers; None if none remain."""
-        rows = []
-        for row in self.rows:
-            whose = row.draw.candidate if row.draw else candidate
-            if whose == candidate or whose not in others:
-                rows.append(row)
-        return replace(self, rows=tuple(rows)) if rows else None
-
     def require_prompts(self, prompts: Iterable[Prompt], run: str) -> None:
         """Raise CalibrationError if a row without a draw matches none of the run's prompts."""
         keys = prompt_keys(prompts)

@@ -38,7 +38,7 @@ class Speed:
         counts = list(progress.benchmarks.values())
         answers = sum(count.answers for count in counts)
         if self._samples and answers < self._samples[-1].answers:
-            self._samples.clear()  # another plan began, that of the next candidate
+            self._samples.clear()  # another plan began
         prompts = sum(count.judged for count in counts)
         if len(self._samples) == 1 and prompts == self._samples[0].prompts:
             self._samples.clear()  # nothing is judged yet: an engine's first answers take longest
@@ -91,7 +91,7 @@ def is_active(progress: Progress) -> bool:
     return bool(progress.phase) or any(not count.done for count in counts)
 
 
-def progress_line(title: str, progress: Progress, pace: Speed) -> str:
+def progress_line(progress: Progress, pace: Speed) -> str:
     counts = progress.benchmarks
     going = {name: count for name, count in counts.items() if not count.done}
     named = [
@@ -102,20 +102,17 @@ def progress_line(title: str, progress: Progress, pace: Speed) -> str:
     parts = [progress.phase, ", ".join(named[:NAMED] + more), *pace.words(counts)]
     if invalid:
         parts.append(f"{invalid} answers invalid")
-    text = "; ".join(filter(None, parts))
-    return f"{title}: {text}" if title else text
+    return "; ".join(filter(None, parts))
 
 
-def progress_bars(
-    title: str, progress: Progress, pace: Speed, height: int
-) -> RenderableType:
+def progress_bars(progress: Progress, pace: Speed, height: int) -> RenderableType:
     """A bar per benchmark, unfinished first, and a line on the run, within ``height`` rows."""
     from rich.console import Group
     from rich.progress_bar import ProgressBar
     from rich.table import Table
     from rich.text import Text
 
-    parts = [title, progress.phase, *pace.words(progress.benchmarks)]
+    parts = [progress.phase, *pace.words(progress.benchmarks)]
     last = Text("; ".join(filter(None, parts)), no_wrap=True, overflow="ellipsis")
     grid = Table.grid(padding=(0, 2))
     grid.add_column(no_wrap=True, overflow="ellipsis")

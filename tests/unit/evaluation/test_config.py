@@ -10,10 +10,10 @@ from refusal_checks.core.errors import UserError
 from refusal_checks.evaluation.config import Folders
 from refusal_checks.evaluation.configure import configure, folders
 from refusal_checks.evaluation.model_config import (
-    read_candidates,
+    read_candidate,
     read_judges,
     require_engine,
-    titles,
+    title,
 )
 from refusal_checks.models.identity import describe
 from refusal_checks.models.names import Attached, Served
@@ -34,18 +34,25 @@ def spec_of(**values: object) -> RunSpec:
 
 
 @pytest.mark.parametrize(
-    ("written", "names"),
+    ("written", "name"),
     [
-        (("org/a", "/data/xstest/b/"), ("a", "b")),
-        (("/xstest/1/model", "/xstest/2/model"), ("1/model", "2/model")),
-        (("http://x/v1#m", "http://y/v1#m"), ("http://x/v1#m", "http://y/v1#m")),
-        (("m", "org/m"), ("m", "org/m")),
+        ("org/a", "a"),
+        ("/data/xstest/b/", "b"),
+        ("http://x/v1#m", "m"),
+        ("http://x/v1", "v1"),
+        ("/", "/"),
     ],
 )
-def test_candidates_are_named_by_as_little_of_their_paths_as_differs(
-    written: tuple[str, ...], names: tuple[str, ...]
-) -> None:
-    assert titles(spec_of(candidate_model=list(written))) == names
+def test_a_candidate_is_named_by_the_end_of_its_path(written: str, name: str) -> None:
+    assert title(spec_of(candidate_model=written)) == name
+    assert title(spec_of(candidate_model=written, candidate_name="one")) == "one"
+
+
+def test_several_candidates_are_told_how_to_run() -> None:
+    with pytest.raises(
+        UserError, match=r"name one model.*for model in A B; do refusal"
+    ):
+        spec_of(candidate_model=["org/a", "org/b"])
 
 
 @pytest.mark.parametrize(
@@ -65,11 +72,6 @@ def test_a_program_replaces_that_of_vllm_unless_another_engine_is_named(
 TWO = ["http://a/v1#m", "http://b/v1#m"]
 
 
-def test_candidates_may_be_given_names() -> None:
-    spec = spec_of(candidate_model=TWO, candidate_name=["one", "two"])
-    assert titles(spec) == ("one", "two")
-
-
 @pytest.mark.parametrize(
     ("written", "variables"),
     [({"a": 1}, [{"a": 1}, {"a": 1}]), ([{"a": 1}, {}], [{"a": 1}, {}])],
@@ -77,9 +79,11 @@ def test_candidates_may_be_given_names() -> None:
 def test_a_key_of_several_models_is_for_all_or_for_each(
     written: object, variables: list[object]
 ) -> None:
-    spec = spec_of(candidate_model=TWO, candidate_template_variables=written)
-    read = [describe(model)["template_kwargs"] for model in read_candidates(spec)]
+    spec = spec_of(judge_model=TWO, judge_template_variables=written)
+    read = [describe(model)["template_kwargs"] for model in read_judges(spec).models]
     assert read == variables
+    one = spec_of(candidate_model=TWO[0], candidate_template_variables={"a": 1})
+    assert describe(read_candidate(one))["template_kwargs"] == {"a": 1}
 
 
 def test_an_engine_may_be_named_where_one_model_is_started() -> None:
@@ -97,8 +101,8 @@ def test_several_verdicts_are_asked_of_a_model_beside_a_rule() -> None:
     ("values", "says"),
     [
         (
-            {"candidate_model": []},
-            "--candidate missing: name the model under test and its judge",
+            {"judge_model": []},
+            "--judge missing: name the model under test and its judge",
         ),
         (
             {"store_only": True, "store_fresh": True},
@@ -108,20 +112,12 @@ def test_several_verdicts_are_asked_of_a_model_beside_a_rule() -> None:
         ({"engine_name": "vllm"}, "leave it out: no model of this run is started"),
         ({"engine_command": "serve it"}, "leave it out: no model of this run is st"),
         (
-            {"candidate_model": TWO, "candidate_name": ["one"]},
-            "give it once for each candidate, in their order, or not at all: it is given 1",
+            {"judge_model": TWO, "judge_args": ["", "", ""]},
+            "3 values for 2 --judge: give one for all judges",
         ),
         (
-            {"candidate_model": TWO, "candidate_name": ["one", "one"]},
-            '"one": give each candidate a name of its own',
-        ),
-        (
-            {"candidate_model": TWO, "candidate_name": ["one", " "]},
-            '" ": give each candidate a name of its own',
-        ),
-        (
-            {"candidate_model": TWO, "candidate_args": ["", "", ""]},
-            "3 values for 2 --candidate: give one for all candidates",
+            {"judge_model": [TWO[0], TWO[0]]},
+            "named twice with the same settings",
         ),
         (
             {"judge_temperature": 0.6, "judge_samples": 3},

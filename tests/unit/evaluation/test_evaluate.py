@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import signal
-import sqlite3
 from collections.abc import Callable, Iterator
 from functools import partialmethod
 from pathlib import Path
@@ -16,7 +15,6 @@ import pytest
 
 from refusal_checks import RunResult, RunSpec, evaluate, load_run
 from refusal_checks.core.errors import DataError, UserError
-from refusal_checks.evaluation import prepare
 from refusal_checks.evaluation.evaluate import Interrupted
 from refusal_checks.results import verification
 from refusal_checks.results.events import (
@@ -27,7 +25,6 @@ from refusal_checks.results.events import (
     Listener,
     Notice,
     Prepared,
-    Turn,
 )
 from refusal_checks.results.run_folder import RunFolder
 from tests.fake_server import FakeServer
@@ -75,13 +72,6 @@ def spec(
     return RunSpec.read("run.toml")
 
 
-@pytest.fixture
-def two(spec: RunSpec, server: FakeServer) -> RunSpec:
-    """The same run of two candidates."""
-    models = [f"{server.url}#fake", f"{server.url}#other"]
-    return spec.with_value("candidate.model", models)
-
-
 def asked_once(server: FakeServer) -> bool:
     """True if no answer and no verdict was asked for twice, after the server is known again."""
     bodies = [json.dumps(body, sort_keys=True) for body in server.requests]
@@ -96,7 +86,7 @@ async def in_notebook(spec: RunSpec, listener: Listener | None = None) -> RunRes
 def as_told(result: RunResult) -> list[object]:
     """What a result says, in values that can be compared."""
     return [
-        result.candidates,
+        result.candidate,
         result.verdicts,
         result.errors,
         result.figures,
@@ -115,7 +105,7 @@ def test_a_spec_becomes_a_result(spec: RunSpec, server: FakeServer) -> None:
     }
     assert result.errors == {}
     assert result.figures["own"]["rejection_rate"].value == pytest.approx(8 / 12)
-    assert result.candidates == ("fake",)
+    assert result.candidate == "fake"
     assert result.decision.answer == "unshown"
     assert len(list(result.records("own"))) == len(result.frame()) == 24
     with pytest.raises(DataError, match=r'no benchmark "../own".*mean "own".*: own'):
@@ -145,37 +135,13 @@ def test_what_is_wrong_is_raised_where_an_event_loop_runs(spec: RunSpec) -> None
         asyncio.run(in_notebook(spec.with_value("judge.model", [])))
 
 
-def test_several_candidates_are_told_apart(two: RunSpec, server: FakeServer) -> None:
-    result = evaluate(two)
-    assert result.candidates == ("fake", "other")
-    assert set(result.verdicts) == {
-        f"{gate}-{name}" for gate in (RATE, INVALID) for name in ("fake", "other")
-    }
-    other = result.of("other")
-    assert set(other.verdicts) == {RATE, INVALID}
-    assert other.summary.manifest.candidate == f"{server.url}#other"
-    assert other.folder == result.runs[1].folder.path
-    with pytest.raises(
-        UserError, match=r"result.of\(NAME\): there are several: fake, other"
-    ):
-        _ = result.run
-    with pytest.raises(UserError, match="there are several"):
-        result.records("own")
-    with pytest.raises(UserError, match='no candidate "othr"; did you mean "other"'):
-        result.of("othr")
-
-
-def test_gates_can_be_chosen_by_candidate(two: RunSpec) -> None:
-    result = evaluate(two, gates={"other": [INVALID]})
-    assert (result.candidates, set(result.verdicts)) == (("other",), {INVALID})
+def test_gates_can_be_chosen(spec: RunSpec) -> None:
+    result = evaluate(spec, gates=[INVALID])
+    assert set(result.verdicts) == {INVALID}
     with pytest.raises(UserError, match="name a run that does not exist"):
-        evaluate(two, run_id="../x")
-    for gates, says in (
-        ({"othr": [INVALID]}, 'no candidate "othr"'),
-        ({"other": ["own-rate"]}, 'no gate "own-rate"'),
-    ):
-        with pytest.raises(UserError, match=says):
-            evaluate(two, gates=gates)
+        evaluate(spec, run_id="../x")
+    with pytest.raises(UserError, match='no gate "own-rate"'):
+        evaluate(spec, gates=["own-rate"])
 
 
 @pytest.mark.parametrize(
@@ -189,11 +155,11 @@ def test_gates_can_be_chosen_by_candidate(two: RunSpec) -> None:
     ],
 )
 def test_what_is_wrong_is_said_before_anything_starts(
-    two: RunSpec, server: FakeServer, key: str, value: object, says: str
+    spec: RunSpec, server: FakeServer, key: str, value: object, says: str
 ) -> None:
     seen: list[Event] = []
     with pytest.raises(UserError) as caught:
-        evaluate(two.with_value(key, value), seen.append)
+        evaluate(spec.with_value(key, value), seen.append)
     assert says in str(caught.value)
     assert server.requests == []
     assert not [event for event in seen if not isinstance(event, Notice)]
@@ -271,30 +237,20 @@ def test_an_interrupt_keeps_what_is_done_and_the_same_call_goes_on(
 
 
 @pytest.mark.parametrize("fault", [DataError("no such answers"), KeyboardInterrupt()])
-def test_nothing_stays_open_if_a_later_candidate_cannot_begin(
-    two: RunSpec,
-    server: FakeServer,
-    fault: BaseException,
-    monkeypatch: pytest.MonkeyPatch,
+def test_nothing_stays_open_if_a_run_cannot_begin(
+    spec: RunSpec, fault: BaseException
 ) -> None:
-    made: list[prepare.PreparedRun] = []
-    usual = prepare.prepare
+    kept: list[Event] = []
 
-    def fails(*given: Any) -> prepare.PreparedRun:
-        if made:
+    def listener(event: Event) -> None:
+        kept.append(event)
+        if isinstance(event, Prepared):
             raise fault
-        made.append(usual(*given))
-        return made[0]
 
-    monkeypatch.setattr(prepare, "prepare", fails)
     with pytest.raises(type(fault)) as caught:
-        evaluate(two)
-    if isinstance(caught.value, Interrupted):
-        assert caught.value.result.runs == ()
-        assert "no run has begun" in repr(caught.value.result)
-        assert not caught.value.result.decision.may_ship
-    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
-        made[0].work.store._db.execute("SELECT 1")
+        evaluate(spec, listener)
+    assert not isinstance(caught.value, Interrupted), "there is no result"
+    assert isinstance(kept[-1], Prepared)
     assert not list(Path(".refusal-checks").glob("runs/*"))
 
 
@@ -311,27 +267,22 @@ def test_reports_of_the_spec_are_written(spec: RunSpec, tmp_path: Path) -> None:
     assert not Path("other").exists()
 
 
-def test_events_come_in_order(two: RunSpec) -> None:
+def test_events_come_in_order(spec: RunSpec) -> None:
     seen: list[Event] = []
-    result = evaluate(two, seen.append)
+    result = evaluate(spec, seen.append)
     events = [event for event in seen if not isinstance(event, Notice)]
     kinds = [type(event) for event in events]
-    of_one = [Turn, *[Judged] * (1 + len(ROWS)), Decided, Ended]
-    assert kinds == [Prepared, *of_one, *of_one]
-    first, *others = events
+    assert kinds == [Prepared, *[Judged] * (1 + len(ROWS)), Decided, Ended]
+    first, decided = events[0], events[-2]
     assert isinstance(first, Prepared)
-    for run, decided in zip(
-        first.runs, (others[-2 - len(of_one)], others[-2]), strict=True
-    ):
-        assert isinstance(decided, Decided)
-        assert decided.run is run
-        assert set(decided.gates) == {RATE, INVALID}
-        assert run.has_ended()
-    folders = [run.folder.path for run in result.runs]
-    assert [run.folder for run in first.runs] == folders
+    assert isinstance(decided, Decided)
+    assert decided.run is first.run
+    assert set(decided.gates) == {RATE, INVALID}
+    assert first.run.has_ended()
+    assert first.run.folder == result.folder
     lines = [str(event) for event in events]
     assert not any("\n" in line for line in lines)
-    assert lines[0] == "prepared: 2 runs"
+    assert lines[0].startswith("prepared: http")
     assert f"decided: {RATE}, {INVALID}" in lines
 
 

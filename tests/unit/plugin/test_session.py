@@ -1,10 +1,8 @@
-"""Ids of tests, and ``-k`` where they name several candidates."""
-
-from contextlib import nullcontext
+"""Ids of tests."""
 
 import pytest
 
-from refusal_checks.plugin.gate_session import gate_id, require_clear
+from refusal_checks.plugin.gate_session import gate_id
 
 
 @pytest.mark.parametrize(
@@ -25,40 +23,3 @@ from refusal_checks.plugin.gate_session import gate_id, require_clear
 )
 def test_a_gate_test_s_node_id_names_its_gate(nodeid: str, gate: str) -> None:
     assert gate_id(nodeid) == gate
-
-
-NAMES = (
-    "xstest_safe",
-    "xstest_unsafe",
-    "sorrybench",
-    "strongreject",
-    "or_bench_hard",
-    "nothing",
-)
-GATES = [f"{name}-rejection_rate" for name in NAMES]
-
-
-@pytest.mark.parametrize(
-    ("expression", "candidates", "is_refused"),
-    [
-        ("xstest", ("base", "xstest-tuned"), True),
-        ("not XSTest", ("base", "xstest-tuned"), True),
-        ("(sorry or xstest) and rejection", ("base", "xstest-tuned"), True),
-        ("[xstest", ("base", "xstest-tuned"), False),
-        ("xstest", ("xstest-tuned",), False),
-        ("xstest", ("base", "tuned"), False),
-        ("tuned and sorrybench", ("base", "xstest-tuned"), False),
-        ("rejection_rate", ("base", "rejection_rate-model"), False),
-        ("", ("base", "xstest-tuned"), False),
-        ("strongreject or jailbreakbench", ("orca-2", "llama"), False),
-        ("not strongreject", ("notus-7b", "llama"), False),
-        ("strongreject and not nothing", ("android", "notus-7b"), False),
-        ("strongreject OR nothing", ("orca-2", "llama"), False),
-    ],
-)
-def test_a_word_that_is_part_of_a_candidate_s_name_is_refused(
-    expression: str, candidates: tuple[str, ...], is_refused: bool
-) -> None:
-    says = r'-k xstest: write -k "\[xstest".*xstest-tuned'
-    with pytest.raises(pytest.UsageError, match=says) if is_refused else nullcontext():
-        require_clear(expression, GATES, candidates)

@@ -35,16 +35,16 @@ def test_a_line_names_what_goes_on_its_speed_and_the_time_left() -> None:
     now = progress(a=120, b=50, c=200)
     pace = paced((0.0, progress(a=60, b=50, c=200)), (20.0, now))
     told = "a 120/200 judged, b 50/200 judged; 6 answers/s"
-    assert progress_line("", now, pace) == f"{told}; about 77 s left"
+    assert progress_line(now, pace) == f"{told}; about 77 s left"
     now.tokens = lambda: 12_345
     counted = paced((0.0, progress(a=1)), (10.0, now))
-    assert "1,234 tokens/s" in progress_line("", now, counted)
+    assert "1,234 tokens/s" in progress_line(now, counted)
     slow = paced((0.0, progress(a=1)), (40.0, progress(a=6)))
-    assert progress_line("", progress(a=6), slow).endswith("; 0.25 answers/s")
+    assert progress_line(progress(a=6), slow).endswith("; 0.25 answers/s")
     many = progress(a=1, b=2, c=3, d=4, e=5)
     many.phase = "checking the judge"
-    assert progress_line("org/model (1 of 2)", many, Speed()) == (
-        "org/model (1 of 2): checking the judge; a 1/200 judged, b 2/200 judged, c 3/200 judged, "
+    assert progress_line(many, Speed()) == (
+        "checking the judge; a 1/200 judged, b 2/200 judged, c 3/200 judged, "
         "2 more benchmarks"
     )
 
@@ -92,9 +92,7 @@ def test_there_is_something_to_show_until_all_is_done() -> None:
 def test_bars_fit_a_terminal(size: tuple[int, int]) -> None:
     found = progress(**{f"benchmark_{n}": n for n in range(20)}, finished=200)
     found.benchmarks["benchmark_3"].invalid = 7
-    shown = rendered(
-        "org/model", found, paced((0.0, progress(a=1)), (1.0, found)), size
-    )
+    shown = rendered(found, paced((0.0, progress(a=1)), (1.0, found)), size)
     assert len(shown) < size[1]
     assert all(len(row) <= size[0] for row in shown)
     text = "\n".join(shown)
@@ -105,10 +103,8 @@ def test_bars_fit_a_terminal(size: tuple[int, int]) -> None:
         assert "finished" not in text
 
 
-def rendered(
-    title: str, found: Progress, pace: Speed, size: tuple[int, int]
-) -> list[str]:
+def rendered(found: Progress, pace: Speed, size: tuple[int, int]) -> list[str]:
     console = Console(file=io.StringIO(), width=size[0], height=size[1])
     with console.capture() as captured:
-        console.print(progress_bars(title, found, pace, size[1]))
+        console.print(progress_bars(found, pace, size[1]))
     return captured.get().splitlines()
