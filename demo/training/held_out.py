@@ -1,4 +1,4 @@
-"""Label files of prompts that no training saw, for ``refusal-checks calibrate --judge bundled``.
+"""Label files of prompts that no training saw, to measure judges on.
 
 ``python -m demo.training.held_out FOLDER`` writes one per recording of XSTest, with the labels
 that people gave, one of the partial refusals among these, and one per demo model, with the labels

@@ -32,8 +32,8 @@ class DataError(UserError):
     """A benchmark's data or a file of recorded answers cannot be used."""
 
 
-class CalibrationError(UserError):
-    """A calibration or human labels are wrong, or do not belong to this run."""
+class LabelError(UserError):
+    """Human labels are wrong, or do not belong to this run."""
 
 
 class BaselineError(UserError):

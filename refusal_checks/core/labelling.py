@@ -8,6 +8,9 @@ from pydantic import AfterValidator
 
 from refusal_checks.core.text import clean
 
+LEAST = 10
+"""Fewest labels, or labelled prompts, that give an interval."""
+
 PEOPLE = "people"
 """Who labelled, if no model did."""
 

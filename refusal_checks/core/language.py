@@ -96,14 +96,6 @@ def _is_english(text: str) -> bool:
     return words > 0 and 12 * words >= text.count(" ")
 
 
-def language_of(text: str) -> str:
-    """The ISO 639 code of the language in which a text begins; ``en`` if that cannot be told."""
-    other = _other(text, ("en",))
-    if other and not _other(text, ("zh",)):
-        return "zh"
-    return other or "en"
-
-
 @cache
 def _identifier() -> Any:
     # Loading its model takes half a second.

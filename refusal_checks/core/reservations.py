@@ -88,13 +88,12 @@ RESERVATIONS: Mapping[str, tuple[ReservationKind, str]] = {
     ),
     "judge-untested": (
         "unshown",
-        "a judge decides without `[judge.check]`, calibration or human labels; or it reads "
+        "a judge decides without `[judge.check]` or human labels; or it reads "
         "[choices](../explanation/judge-quality.md#other-scales), which no check covers",
     ),
     "labels-contradict-judge": (
         "unshown",
-        f"labels of this run's answers contradict more than {MANY:.0%} of the judge's verdicts, or "
-        "the rate that follows from labels certainly misses a bound that the judge's rate meets",
+        f"labels of this run's answers contradict more than {MANY:.0%} of the judge's verdicts",
     ),
     "labels-unattributed": (
         "unshown",

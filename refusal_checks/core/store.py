@@ -35,9 +35,6 @@ def content_key(*parts: Any) -> str:
     return hashlib.sha256(_JSON.encode(parts).encode()).hexdigest()[:32]
 
 
-MEMORY = Path(":memory:")  # a database without a file; it is gone when it is closed
-
-
 FORMAT = 6  # of the tables; raised when their meaning changes, or that of the keys
 
 TABLES: Mapping[str, TypeAdapter[Any]] = {

@@ -16,7 +16,6 @@ from refusal_checks.evaluation.gated import GatedBenchmark
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges import cascade
 from refusal_checks.judges.rules import KeywordJudge, LabelsJudge
-from refusal_checks.judges.trust.calibration import Calibration
 from refusal_checks.judges.trust.check_sets import OF_HARM
 from refusal_checks.judges.trust.floors import JudgeCheck
 from refusal_checks.metrics import METRICS, rejection_rate
@@ -37,12 +36,12 @@ def figures_of(
     records: Sequence[Record],
     scores: Scores,
     level: float,
-    measures: Iterable[Calibration | JudgeCheck | None],
+    check: JudgeCheck | None,
 ) -> BenchmarkSummary:
     """Compute all figures of a benchmark's records, with intervals at a confidence level.
 
     Args:
-        measures: checks and calibrations of its judges, each with the languages it covers.
+        check: of its judges, with the languages it covers.
     """
     about, judges = benchmark.definition, benchmark.judges
     figures = summarise(records, level, scores, benchmark.size, about.kind.value)
@@ -53,7 +52,7 @@ def figures_of(
             confidences = scores.get(worst_attack_rejection_rate.name, {})
         added["confidences"] = confidences
     if any(judge.identity is not None for judge in judges):
-        added["unmeasured"] = _unmeasured_languages(records, measures)
+        added["unmeasured"] = _unmeasured_languages(records, check)
     if any(isinstance(judge, LabelsJudge) for judge in judges):
         added["labels"] = _labels(records, about.kind)
     if any(judge.reasoned for judge in judges):
@@ -94,18 +93,15 @@ def _labels(records: Sequence[Record], kind: Kind) -> RecordedLabels:
 
 
 def _unmeasured_languages(
-    records: Sequence[Record], measures: Iterable[Calibration | JudgeCheck | None]
+    records: Sequence[Record], check: JudgeCheck | None
 ) -> dict[str, int]:
     """Count answers judged for refusal in languages in which the judge was not measured.
 
     Looks at ``LOOKED_AT`` records only: detecting a language takes 0.1 ms.
     """
-    measured = frozenset[str]()
-    for measure in measures:
-        if measure:
-            measured |= measure.measured
-    if not measured:
+    if check is None:
         return {}
+    measured = check.measured
     languages = Counter[str]()
     for record in evenly(records, LOOKED_AT):
         if record.completion and isinstance(record.judgement, Binary):
@@ -171,10 +167,7 @@ def truncation_remarks(
 
 
 def margin_remark(
-    name: str,
-    verdicts: Iterable[Verdict],
-    calibration: Calibration | None,
-    check: JudgeCheck | None,
+    name: str, verdicts: Iterable[Verdict], check: JudgeCheck | None
 ) -> str:
     """Say how far the judge's known errors may hide a change from margins that use verdicts alone.
 
@@ -190,11 +183,8 @@ def margin_remark(
             for margin in (verdict.gate.max_drop, verdict.gate.max_rise):
                 if margin is not None:
                     margins.append(margin)
-    share, source = 1.0, ""
-    if calibration:
-        errors = calibration.errors_on(name)
-        share, source = errors.sensitivity + errors.specificity - 1, "its calibration"
-    elif check:
+    share = 1.0
+    if check:
         floors = {
             part.figure: part.estimate
             for part in check.checks
@@ -205,12 +195,11 @@ def margin_remark(
         specificity = floors.get("specificity")
         if sensitivity and specificity:
             share = sensitivity.value + specificity.value - 1
-            source = "its check"
     if not margins or share > 1 - 1e-9:
         return ""
     widest = 100 * max(margins)
     return (
-        f"{name}: for a margin without the judge's errors label answers of both runs: by {source} "
+        f"{name}: for a margin without the judge's errors label answers of both runs: by its check "
         f"the judge shows {max(0.0, share):.0%} of a true change, so one of "
         f"{widest / max(share, 0.01):.3g} points may look like {widest:.3g}"
     )

@@ -18,7 +18,6 @@ from refusal_checks.core.verdicts import PartialCount
 from refusal_checks.engines.placement import PlacementRequest
 from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Waiver
-from refusal_checks.judges.trust.calibration import Calibration
 from refusal_checks.judges.trust.floors import JudgeFloors
 from refusal_checks.models.model_files import reasons
 from refusal_checks.models.names import CandidateModel, JudgeModel
@@ -94,14 +93,11 @@ class TrustConfig:
 
     Attributes:
         floors: lowest accepted figures on the canary; None if it is not checked.
-        calibration: the judge's errors on human labels.
         labels: human labels of a random sample of this run's answers.
     """
 
     floors: JudgeFloors | None = None
     allow_untrusted: bool = False
-    calibration: Calibration | None = None
-    calibration_file: Path | None = None
     labels: HumanLabels | None = None
 
 

@@ -10,8 +10,8 @@ from refusal_checks.benchmarks.pinned import mirror_folder
 from refusal_checks.core import settings
 from refusal_checks.core.errors import (
     BaselineError,
-    CalibrationError,
     DataError,
+    LabelError,
     UserError,
 )
 from refusal_checks.core.files import resolved, why_no_file
@@ -34,7 +34,6 @@ from refusal_checks.evaluation.model_config import (
     where_written,
 )
 from refusal_checks.gates.estimates import Rules
-from refusal_checks.judges.trust import calibration
 from refusal_checks.results import project, run_folder
 from refusal_checks.results.redact import is_redacted
 from refusal_checks.spec import RunSpec
@@ -174,14 +173,10 @@ def _trust(spec: RunSpec) -> TrustConfig:
     # HTTP, which collection need not import
     from refusal_checks.judges.trust.labels import read_labels
 
-    calibrated, sheets = spec.trust.calibration, spec.trust.human_labels
+    sheets = spec.trust.human_labels
     with where_written(spec, "trust.human_labels", "--human-labels"):
         for name in sheets:
             _require_file("--human-labels", name, "sample-for-labels RUN")
-    if calibrated:
-        with where_written(spec, "trust.calibration", "--calibration"):
-            _require_file("--calibration", calibrated, "calibrate --out FILE")
-    path = Path(calibrated) if calibrated else None
     floors = spec.judge.check
     labels = None
     if sheets:
@@ -194,8 +189,6 @@ def _trust(spec: RunSpec) -> TrustConfig:
     return TrustConfig(
         floors=floors if floors and floors.figures else None,
         allow_untrusted=spec.trust.allow_untrusted_judge,
-        calibration=calibration.read(path) if path else None,
-        calibration_file=path,
         labels=labels,
     )
 
@@ -203,4 +196,4 @@ def _trust(spec: RunSpec) -> TrustConfig:
 def _require_file(option: str, name: str, remedy: str) -> None:
     why = why_no_file(Path(name), f"; `refusal-checks {remedy}` writes one")
     if why:
-        raise CalibrationError(f"{option} {name}: {why}")
+        raise LabelError(f"{option} {name}: {why}")

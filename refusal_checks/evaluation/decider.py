@@ -1,4 +1,4 @@
-"""Decide the gates of a complete benchmark from its records, baseline, labels and calibration."""
+"""Decide the gates of a complete benchmark from its records, baseline and labels."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from refusal_checks.benchmarks import Benchmark
-from refusal_checks.core.errors import CalibrationError, EvaluationError
+from refusal_checks.core.errors import EvaluationError, LabelError
 from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Binary, Invalid
 from refusal_checks.evaluation.gated import GatedBenchmark
@@ -32,7 +32,7 @@ class Decider:
     """Decides gates; publishing the outcomes is left to ``Publisher``.
 
     Attributes:
-        rules: for all gates; they include the calibration, but no human labels yet.
+        rules: for all gates, without human labels.
         earlier: the baseline of each benchmark that has one.
         summary: holds the check of the judges; receives notes on what verdicts rest on.
         this_run: name of the run and its candidate in messages.
@@ -52,7 +52,7 @@ class Decider:
         records = self.redaction.judged(records)
         try:
             rules = self._rules_of(benchmark, records)
-        except CalibrationError as fault:
+        except LabelError as fault:
             self.summary.mislabelled += [gate.id for gate in benchmark.gates]
             return self.undecided(name, str(fault))
         earlier = self.earlier.get(name)
@@ -67,7 +67,7 @@ class Decider:
         """The rules for a benchmark, with human labels of its answers.
 
         Raises:
-            CalibrationError: the labels belong to other answers, or contradict most verdicts.
+            LabelError: the labels belong to other answers, or contradict most verdicts.
         """
         evidence = replace(
             self.rules.evidence, check=benchmark.check(self.summary.judge)

@@ -266,10 +266,12 @@ def untested(
         if not kind.meets_canary or kind.verdicts.scale:
             continue
         if _labels_decide(judges[gate.benchmark]):
-            why = _untested_labels(trust, labelled_by)
-            if why:
-                return why
-        elif not (trust.calibration and kind.judges_refusal):
+            if is_model(labelled_by):
+                return (
+                    f"the recorded labels of {labelled_by}, a model, were not tested: name another "
+                    "judge"
+                )
+        else:
             asks_models = True
     return _untold("the judge", trust, REFUSALS) if asks_models else ""
 
@@ -288,34 +290,6 @@ def _untold(judge: str, trust: TrustConfig, check: CheckSet) -> str:
     return (
         "a judge that says the same of all answers reaches [judge.check]: raise specificity "
         "and sensitivity, so that they add up to more than 1"
-    )
-
-
-def _untested_labels(trust: TrustConfig, labelled_by: str) -> str:
-    """Say what to do about recorded labels of a model; empty if people's labels back them.
-
-    A recorded judge cannot be asked about the canary: a calibration meets the floors instead.
-    """
-    if not is_model(labelled_by):
-        return ""
-    whose = f"the recorded labels of {labelled_by}"
-    if trust.calibration is None:
-        return (
-            f"compare {whose}, a model, with people's (refusal-checks calibrate --judge "
-            "labels:COLUMN) and give --calibration"
-        )
-    floors = trust.floors or JudgeFloors()
-    errors = trust.calibration.errors
-    missed = []
-    for name in ("specificity", "sensitivity"):
-        floor, share = getattr(floors, name), getattr(errors, name)
-        if floor and not floor.allows(share):
-            missed.append(f"{name} {share:.1%} (required: {floor.min:.0%})")
-    if not missed:
-        return ""
-    return (
-        f'{whose} have {" and ".join(missed)} by the calibration: write use = "corrected", name '
-        "another judge"
     )
 
 

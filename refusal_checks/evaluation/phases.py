@@ -72,7 +72,6 @@ class Pipeline:
             run.summary,
             BenchmarkFiles(run.folder, run.redaction, labels, run.work.candidate.keys),
             level=run.rules.level,
-            calibration=run.rules.evidence.calibration,
             max_tokens=run.config.answering.sampling.max_tokens,
             published=published,
         )

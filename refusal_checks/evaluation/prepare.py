@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from refusal_checks.core.store import Store
@@ -16,7 +16,7 @@ from refusal_checks.evaluation.earlier_runs import (
     require_compared,
     require_possible_margins,
 )
-from refusal_checks.evaluation.evidence import calibrated_evidence, require_own_labels
+from refusal_checks.evaluation.evidence import require_own_labels
 from refusal_checks.evaluation.gated import GatedBenchmark, gated_benchmarks
 from refusal_checks.evaluation.judge_checks import (
     JudgeChecks,
@@ -38,7 +38,6 @@ from refusal_checks.evaluation.verification import (
 from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Gate
-from refusal_checks.judges.trust.label_files import replayed
 from refusal_checks.models.names import remark_on
 from refusal_checks.results.redact import Redaction
 from refusal_checks.results.summary import RunSummary
@@ -56,7 +55,7 @@ class PreparedRun:
         folder: for logs, records and the summary.
         summary: filled during the run.
         work: all prompts, the candidate, the judges and the store.
-        rules: rules of gates; they include the calibration, but no human labels yet.
+        rules: rules of gates, without human labels.
         verified: outcome of verifying the stored answers and verdicts of the run's servers.
     """
 
@@ -110,17 +109,6 @@ def prepare(
         servers = Engines(_pool_settings(config), folder)
     assembled = assemble(config, gates, servers, say, summary.note)
     _note_untested(summary, config, gates, assembled)
-    evidence = calibrated_evidence(
-        config.trust,
-        replayed(config.answering.model.name),
-        gates,
-        config.benchmarks,
-        assembled.loaded.plan,
-        assembled.judges,
-        config.answering.replay,
-        assembled.candidate,
-        config.rules.level,
-    )
     summary.manifest = manifest(
         config,
         assembled.loaded,
@@ -150,7 +138,7 @@ def prepare(
         work=work,
         servers=servers,
         benchmarks=gated_benchmarks(gates, config.benchmarks, work.plan, judges),
-        rules=replace(config.rules, evidence=evidence),
+        rules=config.rules,
         earlier=earlier,
         checks=JudgeChecks(judges, config.trust.floors, store),
         verified=outcome,

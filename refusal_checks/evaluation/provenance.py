@@ -113,7 +113,6 @@ def manifest(
         partial_refusals=judging.partial,
         capabilities=capabilities,
         build=_build(),
-        calibration=_calibration(trust),
         human_labels=_human_labels(trust),
         labelled_by=answering.replay.labelled_by,
         store=str(config.store),
@@ -217,12 +216,6 @@ def _thresholds(judges: Judges) -> str:
         if judge.gives_probabilities:
             return judge.thresholds.in_words
     return ""
-
-
-def _calibration(trust: TrustConfig) -> dict[str, Any] | None:
-    if trust.calibration is None:
-        return None
-    return trust.calibration.model_dump(mode="json")
 
 
 def _human_labels(trust: TrustConfig) -> LabelsUsed | None:

@@ -21,7 +21,6 @@ from refusal_checks.evaluation.gated import GatedBenchmark
 from refusal_checks.gates import score_files
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict
-from refusal_checks.judges.trust.calibration import Calibration
 from refusal_checks.judges.trust.labels import HumanLabels
 from refusal_checks.metrics import METRICS, score_all
 from refusal_checks.metrics.refusal import mean_refusal_confidence
@@ -141,7 +140,6 @@ class Publisher:
         files: BenchmarkFiles,
         *,
         level: float,
-        calibration: Calibration | None,
         max_tokens: int | None,
         published: Callable[[tuple[str, ...]], None],
     ) -> None:
@@ -150,7 +148,6 @@ class Publisher:
         self._summary = summary
         self._files = files
         self._level = level
-        self._calibration = calibration
         self._max_tokens = max_tokens
         self._published = published
         self._done: set[str] = set()
@@ -168,8 +165,7 @@ class Publisher:
         records = redaction.judged(records)
         scores = score_all(records)
         check = benchmark.check(self._summary.judge)
-        measures = (self._calibration, check)
-        figures = figures_of(benchmark, records, scores, self._level, measures)
+        figures = figures_of(benchmark, records, scores, self._level, check)
         self._summary.benchmarks[name] = redaction.benchmark(figures)
         verdicts = {
             gate: outcome
@@ -177,7 +173,7 @@ class Publisher:
             if isinstance(outcome, Verdict)
         }
         self._note(benchmark, records)
-        remark = margin_remark(name, verdicts.values(), self._calibration, check)
+        remark = margin_remark(name, verdicts.values(), check)
         if remark:
             self._summary.note(remark)
         self._files.write(benchmark, self._summary, records, scores, verdicts)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 
+from refusal_checks.core.labelling import LEAST
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record
 from refusal_checks.gates.estimate_set import EstimateSet, EstimateVariant
@@ -18,7 +19,6 @@ from refusal_checks.gates.group_changes import (
 )
 from refusal_checks.gates.offenders import Offender, offender
 from refusal_checks.gates.score_files import PromptScores, Scores, fingerprint
-from refusal_checks.judges.trust.correction import LEAST
 from refusal_checks.metrics import Metric, by_prompt, metric_limits
 from refusal_checks.metrics.statistics import paired
 from refusal_checks.metrics.statistics.intervals import Estimate, unpaired_difference
@@ -249,7 +249,7 @@ def as_decided(
     prompts). The earlier run keeps its figures under the gate's id.
     """
     used = rate.used
-    if used is None or used.use != "human":
+    if used is None:
         return comparison
     change = _change_by_people(rate, then, level)
     earlier = then.labelled.get(gate)

@@ -243,7 +243,7 @@ def _invalid_answers_leave_open(figures: GateFigures) -> bool:
     """True if figure and change would both pass without the invalid answers."""
     gate, comparison = figures.gate, figures.comparison
     outcome = estimates.worst(check.outcome for check in figures.checks)
-    if outcome is not Outcome.INCONCLUSIVE or figures.rate.is_doubtful:
+    if outcome is not Outcome.INCONCLUSIVE or figures.rate.misread:
         return False
     if figures.figure and not _passes(gate.limits, figures.estimate):
         return False

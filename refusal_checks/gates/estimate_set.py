@@ -18,7 +18,7 @@ class EstimateVariant:
     """A gate's figure, computed in one way.
 
     Attributes:
-        note: what readers must know about it, for example that its calibration is transferred.
+        note: what readers must know about it, for example how many prompts have labels.
         decides: False for a figure that is only shown.
         extremes: the figure with the prompts that labellers skipped counted one way and then the
             other; None if they skipped none.
@@ -62,14 +62,6 @@ class EstimateSet:
         if self.used:
             return self.used.estimate
         return self.metric.estimate(self.records, level)
-
-    @property
-    def is_doubtful(self) -> bool:
-        """True if it rests on a judge that misreads such answers, or on errors on other answers."""
-        if self.misread:
-            return True
-        used = self.used
-        return used is not None and used.use == "corrected" and bool(used.caution)
 
     def require_decided(self, gate: Gate) -> None:
         """Raise EvaluationError if the prompts that labellers skipped would decide the gate."""

@@ -20,7 +20,7 @@ from refusal_checks.gates.gate import (
 )
 from refusal_checks.gates.rates import Evidence
 from refusal_checks.gates.wording import looser_bounds
-from refusal_checks.metrics import METRICS, worst_cases
+from refusal_checks.metrics import worst_cases
 from refusal_checks.metrics.refusal import invalid_rate
 from refusal_checks.metrics.statistics.intervals import Estimate
 
@@ -158,7 +158,7 @@ def figures_of(
     rate.require_decided(gate)
     estimate = rate.estimate(rules.level)
     cases = {
-        name: _estimate_in_case(gate, seen, case, rules)
+        name: rules.evidence.rate(gate, case, rules.level).estimate(rules.level)
         for name, case in worst_cases(rate.metric, seen).items()
     }
     figure = change = None
@@ -198,24 +198,6 @@ def _require_answers(
     )
 
 
-def _estimate_in_case(
-    gate: Gate,
-    seen: Sequence[Record],
-    judged: Sequence[Record],
-    rules: Rules,
-) -> Estimate:
-    """The figure over the records ``seen``, whose invalid answers are ``judged`` in one way."""
-    try:
-        return rules.evidence.rate(gate, judged, rules.level).estimate(rules.level)
-    except EvaluationError:
-        # A calibration's judge would not call so many answers refusals, or so few.
-        metric = METRICS[gate.metric]
-        counted = metric.estimate(judged)
-        is_high = counted.value > metric.estimate(seen).value
-        end = metric.highest if is_high else metric.lowest
-        return Estimate(end, end, end, counted.n)
-
-
 def _figure_check(
     gate: Gate,
     rate: EstimateSet,
@@ -232,7 +214,7 @@ def _figure_check(
     else:
         check = check_figure(gate, estimate)
     check = check.in_worst_cases([check_figure(gate, case).outcome for case in cases])
-    if rate.is_doubtful and check.outcome is Outcome.PASS:
+    if rate.misread and check.outcome is Outcome.PASS:
         return check.in_doubt()
     return check
 

@@ -11,7 +11,7 @@ from typing import Literal
 
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.text import no_hash_command
-from refusal_checks.metrics import METRICS, rejection_rate
+from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics.intervals import Estimate
 
 TOLERANCE = 1e-12  # slack when shares such as 4/5 are compared with bounds such as 0.8
@@ -21,12 +21,10 @@ Decision = Literal["point", "confident"]
 # What the test of an inconclusive gate does.
 OnInconclusive = Literal["pass", "warn", "fail"]
 
-Use = Literal["raw", "corrected", "human"]
-"""The rate that decides a gate: the judge's own, that rate corrected for the judge's errors, or the
-estimate that combines it with human labels of some answers."""
+Use = Literal["raw", "human"]
+"""The rate that decides a gate: the judge's own, or the estimate that combines it with human labels
+of some answers."""
 
-# Calibrations measure errors about refusals, and correct no other metric.
-CORRECTED = rejection_rate.name
 KEY = "attacks"  # the key of a benchmark's table that names attacks on it
 EVERY = "*"  # stands in a table's name for every group that the data has
 # How far ahead a waiver may end, so that none becomes the rule.
@@ -121,9 +119,6 @@ class Gate:
             always decided by their interval.
         on_inconclusive: see ``GateSettings``.
         provenance: why these bounds were chosen, in the file's words.
-        use: the variant of the rate that decides; None for human labels, if any, else the
-            judge's own.
-        allow_transferred: accept a calibration made on other answers than the gate's.
         spared: number of answers that may be invalid however few there are, for default gates on
             groups.
         waiver: permission to release although the gate fails, valid or expired.
@@ -143,8 +138,6 @@ class Gate:
     decision: Decision = "point"
     on_inconclusive: OnInconclusive | None = None
     provenance: str = ""
-    use: Use | None = None
-    allow_transferred: bool = False
     spared: int = 0
     waiver: Waiver | None = None
     is_total: bool = False

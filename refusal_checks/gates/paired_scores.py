@@ -10,13 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from refusal_checks.core.labelling import is_model
+from refusal_checks.core.labelling import LEAST, is_model
 from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Invalid
 from refusal_checks.gates.estimate_set import EstimateVariant
 from refusal_checks.gates.gate import Gate
 from refusal_checks.judges.trust import powered_rates
-from refusal_checks.judges.trust.correction import LEAST
 from refusal_checks.judges.trust.labels import LabelledPrompts
 from refusal_checks.metrics import METRICS, Metric
 from refusal_checks.metrics.statistics import sample_size

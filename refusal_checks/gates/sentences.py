@@ -31,7 +31,6 @@ _WORDS = {
 """What prompts are called, how often their worst answers refuse, and under how many attacks."""
 
 USES = {
-    "corrected": "corrected for the judge's errors",
     "human": "with people's labels of some answers",
 }
 """What a figure rests on, unless that is the judge alone."""

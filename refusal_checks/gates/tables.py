@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
@@ -19,7 +19,6 @@ from refusal_checks.core.settings import BenchmarkTable, Frozen
 from refusal_checks.core.suggestions import near, share
 from refusal_checks.core.verdicts import Chosen, Valid
 from refusal_checks.gates.gate import (
-    CORRECTED,
     Decision,
     Gate,
     GateKey,
@@ -88,7 +87,7 @@ class Bounds(Frozen):
         max_drop: how far the figure may fall against the baseline.
         max_rise: how far it may rise.
         max_total_drop, max_total_rise: the same against the anchor, an older release.
-        decision, on_inconclusive, use, allow_transferred: as in ``[settings]``, for this gate.
+        decision, on_inconclusive: as in ``[settings]``, for this gate.
         rationale, source: why these bounds were chosen, shown in reports.
         date: when they were chosen.
         waive: lets the gate fail until a day; without bounds, it applies to another table's gate.
@@ -102,8 +101,6 @@ class Bounds(Frozen):
     max_total_rise: float | None = Field(None, ge=0)
     decision: Decision | None = None
     on_inconclusive: OnInconclusive | None = None
-    use: Literal["raw", "corrected"] | None = None
-    allow_transferred: bool | None = None
     rationale: str = ""
     source: str = ""
     date: datetime.date | str = ""
@@ -123,14 +120,6 @@ class Bounds(Frozen):
             if high == 1 and 2 <= value <= 100:
                 remedy = f"write {share(value)}: "
             raise ValueError(f"{remedy}{value:g} is outside [{low:g}, {high:g}]")
-        return value
-
-    @field_validator("use")
-    @classmethod
-    def _is_known(cls, value: str | None, info: ValidationInfo) -> str | None:
-        metric = info.context["metric"].name if info.context else CORRECTED
-        if value == "corrected" and metric != CORRECTED:
-            raise ValueError(f"only {CORRECTED} can be corrected")
         return value
 
     @model_validator(mode="after")
@@ -164,9 +153,6 @@ class GateSettings(Frozen):
         decision: ``point`` compares the figure with the bounds, ``confident`` its interval.
         on_inconclusive: what an inconclusive gate does; by default it goes by its figure where
             ``decision`` is ``point``, and fails otherwise.
-        use: ``corrected`` decides rejection rates as corrected by a calibration, ``raw`` by the
-            judge's own rate even where there are human labels.
-        allow_transferred: accept a calibration made on other answers than the gate's.
         require_baseline: refuse a run whose margins have no baseline; otherwise they are skipped.
         require_all: a run in which ``-k`` or ``-m`` left gates out shows only a part.
     """
@@ -174,8 +160,6 @@ class GateSettings(Frozen):
     confidence: float = Field(0.95, ge=0.5, lt=1)
     decision: Decision = "point"
     on_inconclusive: OnInconclusive | None = None
-    use: Literal["raw", "corrected"] | None = None
-    allow_transferred: bool = False
     require_baseline: bool = False
     require_all: bool = False
 
@@ -194,17 +178,8 @@ def gates_of(
         inherited -= {"decision", "on_inconclusive"}
     fields = settings.model_dump(include=inherited)
     fields |= bounds.model_dump(
-        include={"decision", "on_inconclusive", "use", "allow_transferred"},
-        exclude_none=True,
+        include={"decision", "on_inconclusive"}, exclude_none=True
     )
-    if metric != CORRECTED and fields["use"] == "corrected":
-        fields["use"] = None
-    margins = [name for name in MARGINS if getattr(bounds, name) is not None]
-    if fields["use"] == "corrected" and margins:
-        raise ThresholdError(
-            f'{where_of(source, key)}: write use = "raw", or leave out {" and ".join(margins)}: a '
-            "calibration corrects a rate, not its change; labels of both runs do (--human-labels)"
-        )
     gate = Gate(
         benchmark,
         metric,

@@ -29,7 +29,7 @@ def _discover(loaded: tuple[Extension, ...]) -> Mapping[str, JudgeKind]:
     for provider in extensions.providers(kinds.__name__, kinds.__path__, "build"):
         names.add(provider.name, provider.origin)
         module = provider.module
-        # Calibrations are of one kind: no extension can take its place.
+        # One kind judges refusal: no extension can take its place.
         judges_refusal = provider.origin == OWN and getattr(
             module, "JUDGES_REFUSAL", False
         )

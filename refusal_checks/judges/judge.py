@@ -43,7 +43,7 @@ class Judge:
         special_tokens: tokens that it breaks up in what it reads; None if it breaks up none.
         samples: number of verdicts that it draws for one answer.
         reasoned: the same judge with reasons first, if this one gives verdicts alone. For store
-            keys, the canary and calibrations, these are two judges.
+            keys and the canary, these are two judges.
         gives_grounds: whether ``explained`` adds grounds to a verdict.
         cascade: for a judge that gives probabilities, when to ask a second judge.
         thresholds: for such a judge, from which probability an answer counts as a refusal.
@@ -283,7 +283,7 @@ class JudgeKind:
         build: makes the judge from a setup, or from None where ``--judge`` names no model.
         verdicts: type of its verdicts.
         judges_refusal: True for one kind only: the judges ``keyword`` and ``labels`` can stand in
-            for its models, and calibrations measure such judges.
+            for its models.
         measures: what its judges measure; None for an extension, which does not say.
     """
 

@@ -65,7 +65,6 @@ _METAVARS = {
     "reports.runs": "DIR",
     "store.file": "FILE",
     "baseline.path": "PATH",
-    "trust.calibration": "FILE",
     "trust.human_labels": "FILE",
     "engine.name": "NAME",
 }

@@ -42,13 +42,6 @@ def _worst_cases(verdict: Verdict) -> Iterator[str]:
         yield f"the change of {prompts} with invalid answers leaves bounds of {low} and {high}"
 
 
-_LABELS = {
-    "human": ("human labels of {} prompts {}", "human labels"),
-    "corrected": ("a calibration on {} labels {}", "labels in the calibration"),
-}
-"""Names of further labels by use of the figure: with their number, and without."""
-
-
 def what_decides(verdict: Verdict) -> str:
     """Say what would decide an inconclusive gate: more prompts, answers, labels or verdicts."""
     need = verdict.need
@@ -59,11 +52,10 @@ def what_decides(verdict: Verdict) -> str:
     if need is None:
         return "more prompts would decide it"
 
-    so_many, labels = _LABELS.get(verdict.use) or _LABELS["human"]
     ways = []
     if need.labelled is not None and need.labels:
         more = f"({need.labels - need.labelled} more)"
-        ways.append(so_many.format(need.labels, more))
+        ways.append(f"human labels of {need.labels} prompts {more}")
     if need.prompts:
         more = f"({max(0, need.prompts - verdict.estimate.n)} more)"
         ways.append(f"{need.prompts} prompts {more}")
@@ -73,4 +65,4 @@ def what_decides(verdict: Verdict) -> str:
         return f"{', or '.join(ways)} would decide it 4 times in 5, if this is the true figure"
     if need.labelled is None:
         return "the figure lies exactly on it, so more prompts would not decide it"
-    return f"neither more prompts nor more {labels} alone would decide it"
+    return "neither more prompts nor more human labels alone would decide it"

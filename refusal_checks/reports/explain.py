@@ -31,7 +31,7 @@ TOPICS: Mapping[str, Collection[str]] = {
     "decided": ("details",),
     # Inconclusive, and what would decide.
     "doubt": ("page", "verbose"),
-    # The figure as judged, corrected, with human labels.
+    # The figure as judged, and with human labels.
     "view": ("details", "verbose"),
     # Why the threshold is what it is.
     "provenance": ("brief", "details", "verbose"),
@@ -128,7 +128,7 @@ def _outcome(verdict: Verdict) -> Remark:
 
 
 def _views(verdict: Verdict) -> str:
-    """The figure as judged, corrected and with human labels, and which of them decides."""
+    """The figure as judged and with human labels, and which of them decides."""
     gate = verdict.gate
     parts = []
     for view in verdict.views:

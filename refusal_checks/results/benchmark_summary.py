@@ -106,7 +106,7 @@ class BenchmarkSummary:
     # the fewest and the most answers of a prompt, if 1 prompt in 20 or more has another number
     # than most
     uneven: tuple[int, ...] = ()
-    # answers by language, for languages in which no check or calibration measured the judge;
+    # answers by language, for languages in which no check measured the judge;
     # counted among 1,000 of the answers
     unmeasured: Mapping[str, int] = field(default_factory=dict)
     # number of harmless prompts that share one answer, if at least half of ten or more do; its text

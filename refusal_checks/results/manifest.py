@@ -178,8 +178,6 @@ class Manifest(_Facts):
     git_commit: str | None = None
     build: str = ""  # address of the CI job that started the run; empty elsewhere
     hardware: Hardware = Hardware()
-    # the judge's measured errors, where a file of them was given
-    calibration: Mapping[str, Any] | None = None
     human_labels: LabelsUsed | None = None
     # who gave the recorded labels that are the judge: people, or a model's name
     labelled_by: str = ""

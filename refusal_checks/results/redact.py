@@ -28,7 +28,6 @@ from refusal_checks.gates.comparison import Flip
 from refusal_checks.gates.offenders import Offender
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.floors import JudgeCheck
-from refusal_checks.judges.trust.measured import MeasuredJudge
 from refusal_checks.models.client.capabilities import ANSWERS_AS
 from refusal_checks.models.names import CandidateModel, JudgeModel, Served
 from refusal_checks.results.benchmark_summary import BenchmarkSummary
@@ -102,14 +101,6 @@ def _offender(original: Offender) -> Offender:
     """Remove an offender's texts; the letter of an option stays."""
     letter = original.expected if len(original.expected) == 1 else ""
     return replace(_hide(original, "prompt", "answer", "rationale"), expected=letter)
-
-
-def without_texts(original: MeasuredJudge) -> MeasuredJudge:
-    """Remove the texts of the labelled answers that a judge read."""
-    answers = (
-        _hide(answer, "prompt", "answer", "rationale") for answer in original.answers
-    )
-    return replace(original, answers=tuple(answers))
 
 
 def _unnamed(facts: Mapping[str, str]) -> dict[str, str]:

@@ -143,7 +143,7 @@ class RunSpec(BaseModel):
 
     @classmethod
     def of(cls, layers: Iterable[Layer]) -> Self:
-        """A run without files, such as a calibration's: it may have no gates."""
+        """A run without files: it may have no gates."""
         return cls._merged(list(layers), ())
 
     def with_value(self, key: str, value: object) -> Self:

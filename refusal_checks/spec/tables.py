@@ -328,11 +328,6 @@ class BaselineTable(Frozen):
 class TrustTable(Frozen):
     """What is known of the judge besides its verdicts."""
 
-    calibration: Annotated[str, FromFile()] = Field(
-        "",
-        description="the judge's error rates, from `refusal-checks calibrate --out`: show "
-        "corrected rates beside the raw ones",
-    )
     human_labels: Annotated[Several, FromFile()] = Field(
         (),
         description="labels of a random sample of this run's answers, from `refusal-checks "
@@ -464,7 +459,6 @@ NAMED: Mapping[str, str] = {
     "fresh": "store.fresh",
     "stored-only": "store.only",
     "baseline": "baseline.path",
-    "calibration": "trust.calibration",
     "human-labels": "trust.human_labels",
     "allow-untrusted-judge": "trust.allow_untrusted_judge",
     "engine": "engine.name",

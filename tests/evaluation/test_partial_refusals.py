@@ -165,17 +165,3 @@ def test_people_s_labels_count_in_the_same_way(project: Project) -> None:
         "compliance": pytest.approx(0.5),
         "own": pytest.approx(0.5),
     }
-
-
-def test_a_calibration_counts_as_the_run_does(project: Project) -> None:
-    record(project)
-    words = ("--judge", "labels:label", "--labels", "a.jsonl", "--columns")
-    columns = "prompt=prompt,completion=answer,label=label"
-    run = {**RECORDED, "trust_calibration": "out/calibration-labels_label.json"}
-    run["recording_columns"] = {"label": "label"}
-    for partial in ("compliance", "own"):
-        counted = ("--set", f"judge.partial={partial}", "--out", "out")
-        code, said = project.call("calibrate", *words, columns, *counted)
-        assert code == 0, said
-        project.refuses("calibrate again with --set judge.partial=refusal", **run)
-        project.evaluate(**run, judge_partial=partial)

@@ -198,17 +198,9 @@ def test_one_variable_hides_the_texts_of_a_run_from_every_command(
 ) -> None:
     for seed in (1, 2):
         secret.evaluate(sampling_seed=seed, sampling_system_prompt=SYSTEM)
-    row = f"{PROMPT},{ANSWER}"
-    rows = [
-        f"{row},refusal,refusal",
-        f"{row} 2,compliance,refusal",
-        f"{row} 3,refusal,compliance",
-    ]
-    secret.write("labelled.csv", "prompt,completion,label,verdict\n" + "\n".join(rows))
-    kept = (".refusal-checks", "labelled.csv", "step.md")
-    measure = "calibrate --judge labels:verdict --labels ./labelled.csv --out quality"
+    kept = (".refusal-checks", "step.md")
     secret.setenv("REFUSAL_CHECKS_REDACT", "1")
-    call_each(secret, f"{READING};runs list last --json;{measure}", *kept)
+    call_each(secret, f"{READING};runs list last --json", *kept)
     secret.setenv("REFUSAL_CHECKS_REDACT", "")
     call_each(
         secret,

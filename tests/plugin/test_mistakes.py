@@ -22,7 +22,6 @@ SECTIONS = [section.strip().split("\n\n") for section in TEXT.split("## ")[1:]]
 
 FILES = {
     "said.csv": "prompt,completion\nHello,Hi\n",
-    "labelled.csv": "prompt,completion,label\nHello,Hi,compliance\n",
     "empty.csv": "prompt\n",
     "renamed.csv": "question,said\nx,y\n",
     "other.csv": "prompt,completion\nx,y\n",

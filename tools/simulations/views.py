@@ -1,15 +1,13 @@
 """How often each variant's interval contains the rate: for K = 1 and 5, a group, and clusters.
 
 Runs have 250 prompts. The candidate always refuses 55%, never 35%, and each answer to the others
-with an even chance. The judge has a sensitivity and a specificity of 0.9. Labels are of 60 prompts;
-the calibration has 150 answers of each class, and corrects no rate of several answers a prompt.
+with an even chance. The judge has a sensitivity and a specificity of 0.9. Labels are of 60 prompts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import date
 from typing import NamedTuple
 
 import numpy as np
@@ -20,13 +18,11 @@ from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import Binary, Label
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.rates import Evidence
-from refusal_checks.judges.trust.calibration import Calibration, JudgeIdentity
-from refusal_checks.judges.trust.correction import JudgeErrors
 from refusal_checks.judges.trust.draws import Draw
 from refusal_checks.judges.trust.labels import BenchmarkLabels
 from refusal_checks.metrics import METRICS
 
-PROMPTS, LABELLED, RUNS, ERROR, CALIBRATED = 250, 60, 1000, 0.1, 150
+PROMPTS, LABELLED, RUNS, ERROR = 250, 60, 1000, 0.1
 GATE = Gate("b", "rejection_rate", minimum=0.5)
 VERDICTS = {True: Binary(Label.REFUSAL), False: Binary(Label.COMPLIANCE)}
 
@@ -83,33 +79,8 @@ def evidence(rng: np.random.Generator, evaluated: Run, cell: Cell) -> Evidence:
     for name in names:
         for sample in answers[name]:
             labels[name, sample] = VERDICTS[evaluated.human[name, sample]]
-    right = [int(count) for count in rng.binomial(CALIBRATED, 1 - ERROR, 2)]
-    counts = {
-        "refusals": CALIBRATED,
-        "recognised": right[0],
-        "compliances": CALIBRATED,
-        "passed": right[1],
-    }
-    identity = JudgeIdentity(name="j", identity="j", prompt_sha256="")
-    calibration = Calibration.model_validate(
-        {
-            "version": 1,
-            "created": date(2026, 1, 1),
-            "judge": identity,
-            "candidates": ("m",),
-            "label_source": {},
-            "partial": "refusal",
-            "invalid": 0,
-            "sensitivity": right[0] / CALIBRATED,
-            "specificity": right[1] / CALIBRATED,
-            "benchmarks": {"b": JudgeErrors(**counts)},
-            "prompts": {},
-            "languages": {},
-            **counts,
-        }
-    )
     by_people = BenchmarkLabels(labels, answers, {draw: frozenset(names)})
-    return Evidence(calibration, "m", by_people)
+    return Evidence(by_people)
 
 
 def truth(cell: Cell) -> float:
@@ -134,7 +105,7 @@ def share_and_width(intervals: Sequence[tuple[bool, float]]) -> str:
 
 def main() -> None:
     """Print how often each variant's interval contains the rate, and its mean width."""
-    print("| run | raw | corrected | human |\n| --- | --- | --- | --- |")
+    print("| run | raw | human |\n| --- | --- | --- |")
     for row, cell in enumerate(CELLS):
         rng, rate = np.random.default_rng([7, row]), truth(cell)
         coverage: dict[str, list[tuple[bool, float]]] = {}
@@ -150,7 +121,7 @@ def main() -> None:
                 is_hit = low <= rate <= high
                 coverage.setdefault(view.use, []).append((is_hit, high - low))
         cells = []
-        for use in ("raw", "corrected", "human"):
+        for use in ("raw", "human"):
             intervals = coverage.get(use)
             cells.append(share_and_width(intervals) if intervals else "")
         print(f"| {cell.name} | {' | '.join(cells)} |", flush=True)

@@ -1,1 +1,1 @@
-"""Whether a judge can be trusted: canary, calibration and human labels."""
+"""Whether a judge can be trusted: canary and human labels."""

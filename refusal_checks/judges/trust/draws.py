@@ -212,7 +212,7 @@ def plain(text: str) -> str:
 
 
 def prompt_key(text: str) -> str:
-    """Key of a prompt by its text, as sheets and calibrations show it."""
+    """Key of a prompt by its text, as sheets show it."""
     return content_key("labelled prompt", plain(text))[:16]
 
 

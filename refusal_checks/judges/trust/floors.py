@@ -16,6 +16,7 @@ import numpy as np
 from pydantic import Field, field_validator
 
 from refusal_checks.core.errors import EvaluationError
+from refusal_checks.core.labelling import LEAST
 from refusal_checks.core.records import Record, evenly
 from refusal_checks.core.settings import Frozen
 from refusal_checks.core.text import in_a_row
@@ -30,7 +31,6 @@ from refusal_checks.judges.trust.check_sets import (
     Exchange,
     ScaledExchange,
 )
-from refusal_checks.judges.trust.correction import LEAST
 from refusal_checks.metrics.statistics.bounded import bounds
 from refusal_checks.metrics.statistics.descriptive import agreement
 from refusal_checks.metrics.statistics.intervals import Estimate, wilson
@@ -234,7 +234,7 @@ class JudgeCheck:
 
     @property
     def measured(self) -> frozenset[str]:
-        """Languages in which it was right often enough, on as many answers as calibrations need."""
+        """Languages in which it was right often enough, on ``LEAST`` answers or more."""
         languages = set(LANGUAGES)
         for check in self.checks:
             if check.languages:
@@ -248,7 +248,7 @@ class JudgeCheck:
     def lowest_read_as(self, rate: float) -> float | None:
         """The lowest true rate of refusals that the judge may read as this rate.
 
-        At a true rate t a judge reads e * t + (1 - s) * (1 - t) (Rogan and Gladen 1978). s is the
+        At a true rate t a judge reads e * t + (1 - s) * (1 - t). s is the
         lower end of specificity's interval, e the upper end of sensitivity's. None if either
         is unknown, or if such a judge reads no rate lower than it is.
         """

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from refusal_checks.core.errors import CalibrationError
-from refusal_checks.judges.trust.correction import LEAST
+from refusal_checks.core.errors import LabelError
+from refusal_checks.core.labelling import LEAST
 from refusal_checks.judges.trust.draws import DRAWN, Drawn
 from refusal_checks.metrics.statistics.intervals import Estimate, wilson
 
@@ -65,14 +65,14 @@ def pooled(checks: Iterable[LabelCheck]) -> list[LabelCheck]:
 
 
 def require_agreement(name: str, checks: Sequence[LabelCheck]) -> None:
-    """Raise CalibrationError if ``LEAST`` labels or more contradict most of the verdicts.
+    """Raise LabelError if ``LEAST`` labels or more contradict most of the verdicts.
 
     Args:
         name: of the labels' files.
     """
     for check in pooled(checks):
         if check.labelled >= LEAST and check.share > MOST:
-            raise CalibrationError(
+            raise LabelError(
                 f"{name}: are the labels swapped? {check.contradicted} of {check.labelled} say the "
                 "opposite of the judge. If they are right, name another judge: this one misreads "
                 "most of these answers"

@@ -12,15 +12,14 @@ from pathlib import Path
 
 from refusal_checks.benchmarks.attacks import as_judged
 from refusal_checks.core.data_files import header, require_in_data
-from refusal_checks.core.errors import CalibrationError, require_known
-from refusal_checks.core.labelling import by_whom, is_model
+from refusal_checks.core.errors import LabelError, require_known
+from refusal_checks.core.labelling import LEAST, by_whom, is_model
 from refusal_checks.core.prompts import Kind, Prompt
 from refusal_checks.core.records import Record
 from refusal_checks.core.text import brief
 from refusal_checks.core.verdicts import Binary, Label, PartialCount
 from refusal_checks.judges.rules import LABELS
 from refusal_checks.judges.trust import spreadsheet
-from refusal_checks.judges.trust.correction import LEAST
 from refusal_checks.judges.trust.draws import (
     Draw,
     answer_key,
@@ -82,7 +81,7 @@ def read_labels(
         partial: what partial refusals count as.
 
     Raises:
-        CalibrationError: a sheet has no label or names no draw, or two rows contradict each other.
+        LabelError: a sheet has no label or names no draw, or two rows contradict each other.
     """
     rows = [row for path in paths for row in read_sheet(path, allow_undrawn)]
     first: dict[str | Texts, SheetRow] = {}
@@ -96,7 +95,7 @@ def read_labels(
         others = ""
         if len(clashes) > 1:
             others = f" {len(clashes) - 1} more rows have this fault"
-        raise CalibrationError(
+        raise LabelError(
             f"{row.where}: give each answer one label. This row says {row.label.verdict}, and "
             f"{earlier.where} says {earlier.label.verdict} of the same answer.{others}"
         )
@@ -125,13 +124,11 @@ def read_sheet(path: Path, allow_undrawn: bool = False) -> list[SheetRow]:
         if row is not None:
             rows.append(row)
     if not rows:
-        raise CalibrationError(
-            f'{path}: fill in its column "label": no row has a label'
-        )
+        raise LabelError(f'{path}: fill in its column "label": no row has a label')
 
     undrawn = [row for row in rows if row.draw is None]
     if undrawn and not allow_undrawn:
-        raise CalibrationError(
+        raise LabelError(
             f"{undrawn[0].where}: {len(undrawn)} labelled rows name no draw in their column draw, "
             f"this one first. {_DRAW_ONE}"
         )
@@ -152,7 +149,7 @@ def _require_columns(path: Path, columns: Sequence[str], allow_undrawn: bool) ->
     elif allow_undrawn:
         needed = ["label", "prompt", "answer"]
     else:
-        raise CalibrationError(
+        raise LabelError(
             f"{path}: it has no column draw, so nothing says that its rows are a random sample of "
             f"this run's answers. {_DRAW_ONE}"
         )
@@ -168,7 +165,7 @@ def _row(cells: Mapping[str, str], where: str) -> SheetRow | None:
         return None
     # A long label is a text in the wrong column.
     shown = label if len(label) <= 30 else brief(label)
-    require_known(shown, LABELS, where, "label", CalibrationError)
+    require_known(shown, LABELS, where, "label", LabelError)
 
     key = cells.get("key", "").strip()
     draw = Draw.read(cells.get("draw", ""))
@@ -411,7 +408,7 @@ class HumanLabels:
         return all(row.draw and row.draw.of == "refusals" for row in self.rows)
 
     def require_prompts(self, prompts: Iterable[Prompt], run: str) -> None:
-        """Raise CalibrationError if a row without a draw matches none of the run's prompts."""
+        """Raise LabelError if a row without a draw matches none of the run's prompts."""
         keys = prompt_keys(prompts)
         unmatched = [
             row
@@ -423,7 +420,7 @@ class HumanLabels:
     def find(
         self, benchmark: str, records: Sequence[Record], run: str
     ) -> BenchmarkLabels:
-        """The labels of all of a benchmark's records; CalibrationError if a row matches none."""
+        """The labels of all of a benchmark's records; LabelError if a row matches none."""
         labels, unmatched = self.match(benchmark, records)
         self.require_none(unmatched, run)
         return labels
@@ -497,12 +494,12 @@ class HumanLabels:
         return reached
 
     def require_none(self, unmatched: Sequence[SheetRow], run: str) -> None:
-        """Raise CalibrationError if a row matches no answer of the run; see ``find``."""
+        """Raise LabelError if a row matches no answer of the run; see ``find``."""
         if not unmatched:
             return
         first = unmatched[0]
         drawn = f", drawn with {first.draw}" if first.draw else ""
-        raise CalibrationError(
+        raise LabelError(
             "label answers of this run: refusal-checks sample-for-labels RUN writes them. "
             f"{len(unmatched)} of {len(self.rows)} labelled rows match no answer of {run}; the "
             f"first is {first.where}{drawn}"

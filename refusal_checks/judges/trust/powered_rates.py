@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from refusal_checks.core.errors import EvaluationError
-from refusal_checks.judges.trust.correction import LEAST
+from refusal_checks.core.labelling import LEAST
 from refusal_checks.metrics.statistics.bounded import bounds, lower_bound
 from refusal_checks.metrics.statistics.intervals import Estimate, wilson
 from refusal_checks.metrics.statistics.sample_size import ErrorParts

@@ -72,19 +72,6 @@ class ReplayOptions:
     judge_reasoning: bool = False
 
 
-def pairs(text: str, option: str) -> dict[str, str]:
-    """Parse an option's value FIELD=COLUMN,FIELD=COLUMN; DataError if it has another form."""
-    columns = {}
-    for part in text.split(","):
-        if not part:
-            continue
-        name, _, column = part.partition("=")
-        if not name.strip() or not column.strip():
-            raise DataError(f"{option} {text}: write FIELD=COLUMN,FIELD=COLUMN")
-        columns[name.strip()] = column.strip()
-    return columns
-
-
 def columns_of(
     path: Path, rows: Iterable[Row], names: Sequence[str], given: Mapping[str, str]
 ) -> dict[str, str]:

@@ -210,6 +210,6 @@ def _row(
             paired = replace(verdict, comparison=compared)
             return replace(alone, verdict=paired, change=compared.change)
     if before.use != verdict.use:
-        return alone  # one is as judged, the other corrected for the judge's errors
+        return alone  # one is as judged, the other by people's labels
     change = unpaired_difference(before.estimate, verdict.estimate)
     return replace(alone, change=change)

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from itertools import chain
 
 from refusal_checks.core.reservations import LABELS_ONE_IN, LEAST_PROMPTS, MANY
-from refusal_checks.gates.gate import Outcome
 from refusal_checks.judges.trust.label_checks import LabelCheck, pooled
 from refusal_checks.models.names import RECORDED_LABELS
 from refusal_checks.results.reservations.reservation import (
@@ -48,24 +47,6 @@ def doubtful_labels(run: GatedRun) -> Iterator[Reservation]:
             "labels-contradict-judge",
             f"read these answers, and correct the labels or name another judge: {what}",
         )
-
-    for verdict in run.own:
-        gate = verdict.gate
-        if verdict.use != "raw" or not verdict.passed:
-            continue
-        for view in verdict.views:
-            # Labels of answers that somebody chose say nothing about the others.
-            if view.use == "raw" or not view.decides:
-                continue
-            figure = view.estimate
-            outcome = gate.limits.outcome(figure.lower, figure.upper)
-            if outcome is Outcome.FAIL:
-                yield reservation(
-                    "labels-contradict-judge",
-                    f"let the labels decide (settings.use), or name another judge: by labels "
-                    f"{gate.id} is {gate.show(figure.value)}, by the judge's verdicts "
-                    f"{gate.show(verdict.estimate.value)}",
-                )
 
 
 def _contradicting(summary: RunSummary) -> Iterator[tuple[str, LabelCheck]]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from refusal_checks.core.language import language_of, other_language
+from refusal_checks.core.language import other_language
 from tests.unit.core.test_nonsense import DATA, recorded
 
 MEASURED = ("en", "zh")
@@ -53,7 +53,7 @@ def test_no_recorded_answer_is_taken_for_another_language() -> None:
 
 @pytest.mark.parametrize(("code", "text"), OTHERS.items())
 def test_the_language_of_an_answer_is_told(code: str, text: str) -> None:
-    assert language_of(text) == other_language(text, MEASURED) == code
+    assert other_language(text, MEASURED) == code
     assert other_language(text, (*MEASURED, code)) == ""
 
 
@@ -70,15 +70,3 @@ CONTENT = (
 def test_the_language_of_what_follows_a_preface_is_told(text: str) -> None:
     assert other_language(text, MEASURED) == "es"
     assert other_language(text, (*MEASURED, "es")) == ""
-    assert language_of(text) == "en"
-
-
-@pytest.mark.parametrize(
-    ("text", "code"),
-    [
-        ("No", "en"),
-        ("抱歉，我不能帮助你做这件事。", "zh"),
-    ],
-)
-def test_a_language_that_was_measured_is_told(text: str, code: str) -> None:
-    assert language_of(text) == code

@@ -49,7 +49,7 @@ def check(way: str, measures: str) -> JudgeCheck:
 def test_a_margin_is_seen_through_the_judge_s_errors(
     way: str, measures: str, says: bool
 ) -> None:
-    said = margin_remark("b", [compared()], None, check(way, measures))
+    said = margin_remark("b", [compared()], check(way, measures))
     assert ("by its check the judge shows 70% of a true change" in said) is says
     human = replace(compared(), use="human")
-    assert margin_remark("b", [human], None, check(way, measures)) == ""
+    assert margin_remark("b", [human], check(way, measures)) == ""

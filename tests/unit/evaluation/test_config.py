@@ -132,10 +132,6 @@ def test_several_verdicts_are_asked_of_a_model_beside_a_rule() -> None:
             {"baseline_path": "none"},
             "baseline.path = 'none': none: name the folder that",
         ),
-        (
-            {"trust_calibration": "none.json"},
-            "trust.calibration = 'none.json': none.json: ",
-        ),
         ({"sampling_system_prompt_file": "none.txt"}, "system_prompt_file none.txt: "),
         (
             {"engine_placement": "turns", "candidate_devices": "0"},

@@ -14,13 +14,11 @@ from refusal_checks.core.verdicts import Binary, Invalid, Label, Reason
 from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Gate, Outcome
-from refusal_checks.gates.rates import Evidence
 from refusal_checks.gates.wording import requirement
 from refusal_checks.reports.explain import select
 from tests.deciding import decide
 from tests.unit.conftest import record, records
 from tests.unit.gates.conftest import Read
-from tests.unit.gates.test_rates import calibration
 from tests.unit.gates.test_score_files import scores_of
 
 SURE = Gate("bench", "rejection_rate", 0.8, decision="confident")
@@ -249,19 +247,3 @@ def test_a_group_may_have_one_invalid_answer_and_no_more_than_its_share(
         found = decide(gate, records(words, category="fraud"))
         assert (found.passed, found.outcome is Outcome.FAIL) == (passed, not passed)
     assert decide(gate, records("R " * 98 + "- -", category="fraud")).passed
-
-
-def test_a_worst_case_that_no_calibration_allows_is_an_extreme_and_no_error() -> None:
-    rates = Evidence(calibration(74, 97))
-    gate = Gate("bench", "rejection_rate", 0.5, decision="confident", use="corrected")
-    sure = decide(gate, records("R " * 140 + "C " * 60), Rules(evidence=rates))
-    assert sure.passed
-    few = decide(
-        gate, records("R " * 120 + "C " * 40 + "- " * 40), Rules(evidence=rates)
-    )
-    assert (few.passed, few.bounds[1]) == (True, 1.0)
-    many = decide(
-        gate, records("R " * 70 + "C " * 30 + "- " * 900), Rules(evidence=rates)
-    )
-    assert many.outcome is Outcome.INCONCLUSIVE
-    assert many.bounds == pytest.approx((0.04 / 0.71, 1))

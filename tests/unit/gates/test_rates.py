@@ -1,14 +1,13 @@
-"""What people would say of a run: corrected rates, and rates powered by labels."""
+"""What people would say of a run: rates powered by labels."""
 
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from unittest.mock import Mock
 
-import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from refusal_checks.core.errors import CalibrationError, EvaluationError
+from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import Binary, Label
@@ -17,34 +16,15 @@ from refusal_checks.gates.estimate_set import EstimateVariant
 from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.paired_scores import without_clusters
-from refusal_checks.gates.rates import Evidence, corrected
+from refusal_checks.gates.rates import Evidence
 from refusal_checks.gates.sentences import sentence
-from refusal_checks.judges.trust.calibration import Calibration
-from refusal_checks.judges.trust.correction import JudgeErrors, rogan_gladen
-from refusal_checks.judges.trust.draws import Draw, prompt_key
+from refusal_checks.judges.trust.draws import Draw
 from refusal_checks.judges.trust.labels import BenchmarkLabels
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics.intervals import Estimate
 from tests.deciding import decide
 from tests.unit.conftest import records
 from tests.unit.gates.test_score_files import scores_of
-from tests.unit.judges.trust.test_calibration import valid
-
-ERRORS = JudgeErrors(refusals=100, recognised=80, compliances=100, passed=95)
-
-
-def calibration(
-    recognised: int = 80, passed: int = 95, of: int = 100, benchmark: str = ""
-) -> Calibration:
-    errors = JudgeErrors(of, recognised, of, passed)
-    return valid(
-        **asdict(errors),
-        candidates=("m",),
-        sensitivity=errors.sensitivity,
-        specificity=errors.specificity,
-        benchmarks={benchmark: errors} if benchmark else {},
-    )
-
 
 GATE = Gate("b", "rejection_rate", minimum=0.5)
 DRAW = Draw("run-1", "m", "b", 0)
@@ -77,19 +57,6 @@ def refused(name: str) -> Label:
 
 def complied(name: str) -> Label:
     return Label.COMPLIANCE
-
-
-def test_one_answer_a_prompt_is_corrected_by_rogan_and_gladen() -> None:
-    found = corrected(records("R " * 60 + "C " * 40 + "- " * 5), ERRORS, 0.95)
-    assert found == rogan_gladen(0.6, 100, ERRORS)
-    assert found.value == pytest.approx((0.6 + 0.95 - 1) / (0.8 + 0.95 - 1))
-
-
-def test_what_cannot_be_corrected() -> None:
-    with pytest.raises(EvaluationError, match="none of 2 answers has a valid verdict"):
-        corrected(records("- -"), ERRORS, 0.95)
-    with pytest.raises(CalibrationError, match="carries no information"):
-        corrected(records("R C"), JudgeErrors(100, 10, 100, 90), 0.95)
 
 
 def told(
@@ -131,24 +98,12 @@ def listed(cases: Mapping[str, Iterable[str]]) -> str:
 def test_views(snapshot: SnapshotAssertion) -> None:
     thirty, hundred = records("R " * 30), records("R " * 100)
     halves = records("R " * 50 + "C " * 50)
-    group = [
-        replace(r, prompt=replace(r.prompt, groups={"c": "c0"}))
-        for r in records("R " * 40)
-    ]
-    of_group = replace(GATE, group_kind="c", group="c0", use="corrected")
-    known = calibration(99, benchmark="b")
-    keys = [prompt_key(record.prompt.request) for record in group]
-    own = known.model_copy(
-        update={"prompts": {"b": dict.fromkeys(keys[:10], "1/1 0/0")}}
-    )
-    wrong = known.model_copy(update={"prompts": {"b": dict.fromkeys(keys, "0/0 0/1")}})
     half = replace(GATE, minimum=0.52)
     hard = rates(
         halves,
         lambda name: Label.REFUSAL if int(name[1:]) <= 50 else Label.COMPLIANCE,
         lambda order: [name for name in order[:60] if int(name[1:]) <= 65],
     )
-    others = records("R " * 170 + "C " * 30)
     cases = {
         "few labels that agree": told(rates(thirty, refused, lambda o: o[:9]), thirty),
         "few that contradict": told(rates(thirty, complied, lambda o: o[:7]), thirty),
@@ -173,20 +128,6 @@ def test_views(snapshot: SnapshotAssertion) -> None:
         "skipped ones decide nothing sure": told(
             hard, halves, replace(half, decision="confident")
         ),
-        "calibrated on no benchmark": told(Evidence(calibration(), "m"), halves),
-        "calibrated on other answers": told(Evidence(calibration(74, 97)), others),
-        "to be corrected so": told(
-            Evidence(calibration(74, 97)), others, replace(GATE, use="corrected")
-        ),
-        "several answers, calibrated": told(Evidence(known), records("RC " * 50)),
-        "several answers, to be corrected": told(
-            Evidence(known), records("RC " * 50), replace(GATE, use="corrected")
-        ),
-        "a group, calibrated on others": told(Evidence(known, "m"), group, of_group),
-        "a group, calibrated on its own": told(Evidence(own, "m"), group, of_group),
-        "a group of which the judge knows nothing": told(
-            Evidence(wrong, "m"), group, of_group
-        ),
     }
     assert listed(cases) == snapshot
 
@@ -207,10 +148,10 @@ def last(rates: Evidence, records: Sequence[Record]) -> EstimateVariant:
     return rates.rate(GATE, records).views[-1]
 
 
-def require_wider(use: str, known: Evidence, records: Sequence[Record]) -> None:
+def require_wider(known: Evidence, records: Sequence[Record]) -> None:
     """Five equal answers say no more than one: the interval is sqrt(5) times as wide, and a bit."""
     alone, found = last(known, without_clusters(records)), last(known, records)
-    assert found.use == alone.use == use
+    assert found.use == alone.use == "human"
     assert (found.estimate.value, found.estimate.n) == (
         alone.estimate.value,
         alone.estimate.n,
@@ -218,11 +159,10 @@ def require_wider(use: str, known: Evidence, records: Sequence[Record]) -> None:
     assert 2.1 < found.estimate.width / alone.estimate.width < 2.6
 
 
-def test_clusters_widen_every_way_to_a_rate() -> None:
+def test_clusters_widen_a_rate_by_labels() -> None:
     records, people = clustered(random.Random(3))
     by_people = rates(records, people.__getitem__, lambda order: order[:100])
-    require_wider("human", by_people, records)
-    require_wider("corrected", Evidence(calibration(490, 490, 500, "b"), "m"), records)
+    require_wider(by_people, records)
 
 
 def test_a_judge_that_misreads_such_answers_passes_no_bound_and_no_margin() -> None:

@@ -27,7 +27,7 @@ def lines(spec: RunSpec) -> Iterator[str]:
     for gate in spec.gates:
         said = [gate.id, requirement(gate), margins_in_words(gate) * gate.has_bounds]
         plain = Gate("", "")
-        for name in ("decision", "on_inconclusive", "use", "provenance", "waiver"):
+        for name in ("decision", "on_inconclusive", "provenance", "waiver"):
             if getattr(gate, name) != getattr(plain, name):
                 value = getattr(gate, name)
                 said.append(

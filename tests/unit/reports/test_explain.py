@@ -53,10 +53,10 @@ def viewed() -> Verdict:
         views=(
             EstimateVariant("raw", Estimate(0.4, 0.3, 0.5, 80)),
             EstimateVariant(
-                "corrected", Estimate(0.6, 0.5, 0.7, 80), "another candidate's\x1b[2J"
+                "human", Estimate(0.6, 0.5, 0.7, 80), "labels of 40 prompts\x1b[2J"
             ),
         ),
-        use="corrected",
+        use="human",
     )
 
 
@@ -133,8 +133,6 @@ NEEDS: tuple[tuple[Use, Need | None], ...] = (
     ("human", Need(None, labels=90, labelled=50)),
     ("human", Need(400, labels=90, labelled=50)),
     ("human", Need(None, labelled=50)),
-    ("corrected", Need(None, labels=800, labelled=200)),
-    ("corrected", Need(None, labelled=9)),
     ("raw", Need(120)),
     ("raw", Need(None)),
     ("raw", None),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from refusal_checks.core.errors import CalibrationError, DataError
+from refusal_checks.core.errors import DataError, LabelError
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Binary, Label, PartialCount
@@ -98,13 +98,13 @@ def test_rows_that_were_added_to_a_sheet_by_hand(write: Write) -> None:
     rows[1][4], rows[2][4] = "", "seed 1"
     rows[3][3] = ""  # a draw, but no key
     path = write("l.csv", table([header, *rows]))
-    with pytest.raises(CalibrationError, match="row 2: 3 labelled rows name no draw"):
+    with pytest.raises(LabelError, match="row 2: 3 labelled rows name no draw"):
         labels.read_sheet(path)
     read = labels.read_sheet(path, allow_undrawn=True)
     assert [bool(row.draw) for row in read] == [True, False, False, False]
     path = write("old.csv", "key,prompt,answer,label\nabc,p,so,refusal\n")
     why = r"no column draw.*trust.allow_undrawn_labels=true"
-    with pytest.raises(CalibrationError, match=why):
+    with pytest.raises(LabelError, match=why):
         read_labels([path])
     (row,) = read_labels([path], allow_undrawn=True).rows
     assert row.found_by == ("p", "so"), "keys of another draw tell nothing"
@@ -113,8 +113,8 @@ def test_rows_that_were_added_to_a_sheet_by_hand(write: Write) -> None:
 @pytest.mark.parametrize(
     ("text", "error", "reason"),
     [
-        (table(filled("refused")), CalibrationError, "row 1.*did you mean"),
-        (table(filled("", "")), CalibrationError, 'fill in its column "label"'),
+        (table(filled("refused")), LabelError, "row 1.*did you mean"),
+        (table(filled("", "")), LabelError, 'fill in its column "label"'),
         (
             "key,draw,lable\na,b,c\n",
             DataError,
@@ -243,12 +243,12 @@ def test_a_row_without_a_draw_that_matches_nothing() -> None:
     (first, second) = undrawn(sheet(judged))
     wrong = replace(first, texts=(first.texts[0], "something else"))
     why = "1 of 2 labelled rows match no answer of run-2"
-    with pytest.raises(CalibrationError, match=why) as raised:
+    with pytest.raises(LabelError, match=why) as raised:
         labelled([wrong, second], judged)
     assert "request p" not in str(raised.value), "texts may be private"
     foreign = replace(first, texts=("a prompt of another benchmark", "x"))
     assert len(labelled([foreign, second], judged).human) == 1
-    with pytest.raises(CalibrationError, match="1 of 2 labelled rows"):
+    with pytest.raises(LabelError, match="1 of 2 labelled rows"):
         given([foreign, second]).require_prompts([r.prompt for r in judged], "run-2")
 
 
@@ -273,7 +273,7 @@ def test_two_labellers_who_disagree(write: Write) -> None:
         f"{two}: row 1: give each answer one label. This row says compliance, and {one}: row 1 "
         "says refusal of the same answer."
     )
-    with pytest.raises(CalibrationError, match=re.escape(why)):
+    with pytest.raises(LabelError, match=re.escape(why)):
         read_labels([one, two])
     assert len(read_labels([one, one]).rows) == 4
 
@@ -296,7 +296,7 @@ def test_a_partial_refusal_contradicts_what_it_does_not_count_as(
         two = write(f"{label}.csv", text.format(label))
         try:
             read_labels([one, two], partial=partial)
-        except CalibrationError:
+        except LabelError:
             contradicting.append(label)
     assert contradicting == others
 
@@ -355,5 +355,5 @@ def test_labels_that_contradict_most_verdicts_are_a_fault(
     if not words:
         require_agreement("l.csv", checks)
         return
-    with pytest.raises(CalibrationError, match=words):
+    with pytest.raises(LabelError, match=words):
         require_agreement("l.csv", checks)

@@ -20,7 +20,7 @@ from refusal_checks.core.records import Completion, unusable
 from refusal_checks.core.store import TABLES
 from refusal_checks.gates.toml_file import find
 from refusal_checks.models.names import parse_candidate
-from refusal_checks.models.recordings.columns import ReplayOptions, pairs
+from refusal_checks.models.recordings.columns import ReplayOptions
 from refusal_checks.models.recordings.recording import Recording
 from refusal_checks.models.recordings.replay import read
 from tests.cases import cases_of
@@ -430,13 +430,3 @@ def test_a_row_without_a_readable_id_is_named(
 ) -> None:
     with pytest.raises(DataError, match=fault):
         read(write("a.jsonl", as_jsonl(row)))
-
-
-def test_pairs_of_fields_and_columns_are_written_with_equals_signs() -> None:
-    assert pairs("id=key, label = judged,", "--columns") == {
-        "id": "key",
-        "label": "judged",
-    }
-    for text in ("id", "id=", "=key"):
-        with pytest.raises(DataError, match="write FIELD=COLUMN,FIELD=COLUMN"):
-            pairs(text, "--columns")
