@@ -100,9 +100,6 @@ class Gpus:
         least = self._least(writer, count)
         return count % least == 0 and self._fit(needs, least)
 
-    def fit_alone(self, need: EngineNeed) -> bool:
-        return self._fit([need], self._least(need, len(self._ids)))
-
     def fit_together(self, needs: Sequence[EngineNeed]) -> bool:
         """True if the engines can share the GPUs; unknown weights count as nothing."""
         return self._fit(needs, self._cut(needs, len(self._ids)))

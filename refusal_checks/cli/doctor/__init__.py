@@ -3,7 +3,7 @@
 import os
 import platform
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import chain
@@ -57,13 +57,6 @@ def doctor(
         ),
     ] = None,
     keys: Keys = None,
-    hardware: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NxGIB",
-            help="Say where engines would go on N GPUs of so many GiB: 1x24GiB, 2x80, 8x80.",
-        ),
-    ] = None,
     data: Annotated[
         str | None,
         typer.Option(
@@ -83,8 +76,7 @@ def doctor(
     layers = overrides(keys, candidate=candidate, judge=judge, data=data, store=store)
     plan = Plan.read(thresholds or [], layers)
     findings = []
-    placements = _planned(plan, hardware)
-    for finding in chain(examine(plan), [_runs(runs)], placements):
+    for finding in chain(examine(plan), [_runs(runs)]):
         findings.append(finding)
         if not as_json:
             echo(finding)
@@ -92,15 +84,6 @@ def doctor(
         echo(json_text([asdict(finding) for finding in findings]))
     if any(finding.level is Level.FAIL for finding in findings):
         raise typer.Exit(1)
-
-
-def _planned(plan: "Plan", hardware: str | None) -> Iterable[Diagnosis]:
-    if hardware is None:
-        return ()
-    # HTTP, which the other checks may not need.
-    from refusal_checks.cli.doctor.hardware import parsed, planned
-
-    return planned(plan.spec, parsed(hardware))
 
 
 @dataclass(frozen=True)
