@@ -292,6 +292,3 @@ class RequestPace:
 
 Filtered = Literal["invalid", "refusal"]
 """How an answer counts that a server's content filter withheld."""
-
-Rationales = Literal["all", "offenders"]
-"""When judges of refusal write reasons: before each verdict, or only where reports show them."""

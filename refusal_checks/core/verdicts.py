@@ -299,20 +299,6 @@ class Binary(VerdictBase):
             partial_share=fsum(vote.partial_share for vote in valid) / len(valid),
         )
 
-    def explained(self, by: Self) -> Self:
-        """This verdict with the reasons that the same judge gave in a later one.
-
-        The verdict and its share stay, whatever the later one says; a contradiction is shown beside
-        them.
-        """
-        own = f"{self.rationale}; " if self.rationale else ""
-        if by.label is not self.label:
-            words = f"asked for its reasons afterwards, the judge says {by.verdict}: {by.rationale}"
-            return replace(self, rationale=own + words)
-        if own:
-            own += "asked for reasons afterwards: "
-        return replace(self, category=by.category, rationale=own + by.rationale)
-
     @property
     def verdict(self) -> str:
         return "partial refusal" if self.is_partial else str(self.label)

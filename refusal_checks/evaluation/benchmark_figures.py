@@ -55,8 +55,8 @@ def figures_of(
         added["unmeasured"] = _unmeasured_languages(records, check)
     if any(isinstance(judge, LabelsJudge) for judge in judges):
         added["labels"] = _labels(records, about.kind)
-    if any(judge.reasoned for judge in judges):
-        # Judges then name categories only for answers that reports show: no random sample.
+    if any(judge.verdict_alone for judge in judges):
+        # Judges then name no categories.
         added["refusal_categories"] = {}
     if benchmark.cascade:
         added["second"] = cascade.asked(benchmark.cascade, records)

@@ -64,7 +64,7 @@ class JudgeConfig:
     judges: tuple[NamedJudge, ...]
     sampling: JudgeSampling = field(default_factory=JudgeSampling)
     cascade: settings.Cascading = field(default_factory=settings.Cascading)
-    rationales: settings.Rationales = "all"
+    rationales: bool = True
     thresholds: settings.Thresholds = field(default_factory=settings.Thresholds)
     partial: PartialCount = "refusal"
     form: settings.ClassifierForm | None = None

@@ -10,18 +10,11 @@ from refusal_checks.core.errors import EvaluationError, first_of
 from refusal_checks.core.records import Record
 from refusal_checks.engines.servers import Work
 from refusal_checks.evaluation.aio import SingleFlight, gather_or_cancel
-from refusal_checks.evaluation.decider import AttackPools, Decided, Decider
+from refusal_checks.evaluation.decider import AttackPools, Decider
 from refusal_checks.evaluation.prepare import PreparedRun
 from refusal_checks.evaluation.publisher import BenchmarkFiles, Publisher
-from refusal_checks.evaluation.rationales import (
-    RationaleCollector,
-    explaining_judge,
-    judges_up,
-)
 from refusal_checks.evaluation.stream import Evaluation, Finished
 from refusal_checks.evaluation.voting import UnreadableError
-from refusal_checks.gates.offenders import Offender
-from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges import panel
 from refusal_checks.judges.judge import Judge
 from refusal_checks.models.candidates import Answer
@@ -236,11 +229,10 @@ class Pipeline:
         )
 
     async def _decide(self, benchmark: str, records: Sequence[Record]) -> None:
-        """Decide once the judge is trusted, then ask it to explain what reports show."""
+        """Decide once the judge is trusted, and publish the outcome."""
         if self._run.benchmarks[benchmark].kind.meets_canary:
             await self._trusted.wait()
         decided = self._decider.decide(benchmark, records)
-        records, decided = await self._with_reasons(benchmark, records, decided)
         self._publisher.publish(benchmark, records, decided)
         for pool, worst in self._pools.add(benchmark, records):
             if isinstance(worst, EvaluationError):
@@ -248,27 +240,3 @@ class Pipeline:
             else:
                 outcomes = self._decider.decide(pool, worst)
                 self._publisher.publish(pool, worst, outcomes)
-
-    async def _with_reasons(
-        self, benchmark: str, records: Sequence[Record], decided: Decided
-    ) -> tuple[Sequence[Record], Decided]:
-        """Add a judge's reasons to the records and verdicts that reports show."""
-        run = self._run
-        judges = run.work.judges[benchmark]
-        if explaining_judge(judges) is None or run.config.redact:
-            return records, decided
-        effort, named = run.summary.manifest.asked, run.config.judging.judges
-        asked = effort.judges if effort else ()
-        up = judges_up(asked, named, are_live=self._servers.are_live)
-        collector = RationaleCollector(judges, run.work.store, run.in_flight(), up)
-        shown: list[Offender] = []
-        for outcome in decided.values():
-            if isinstance(outcome, Verdict):
-                shown += outcome.shown
-        records = await collector.explained(records, shown)
-        explained: dict[str, Verdict | EvaluationError] = {}
-        for gate, outcome in decided.items():
-            if isinstance(outcome, Verdict):
-                outcome = outcome.with_rationales(records)
-            explained[gate] = outcome
-        return records, explained

@@ -177,7 +177,7 @@ def _picked(model: Model) -> str | None:
 def _verdicts_alone(judges: Judges) -> tuple[str, ...]:
     names = []
     for name, panel in judges.items():
-        if any(judge.reasoned for judge in panel):
+        if any(judge.verdict_alone for judge in panel):
             names.append(name)
     return tuple(names)
 

@@ -81,6 +81,11 @@ class Verified:
     notes: tuple[str, ...] = ()
 
 
+def all_judges(by_benchmark: Judges) -> Iterable[Judge]:
+    """All judges of a run, once each."""
+    return dict.fromkeys(chain.from_iterable(by_benchmark.values()))
+
+
 def adopt(judges: Iterable[Judge], candidate: Candidate | None, store: Store) -> None:
     """Make judges and candidate use the current generation of their models' stored results."""
     for judge in judges:
@@ -91,12 +96,12 @@ def adopt(judges: Iterable[Judge], candidate: Candidate | None, store: Store) ->
 
 def adopt_all(task: Task) -> None:
     """Do the same for all judges and the candidate of a run."""
-    adopt(with_reasoned(task.judges), task.candidate, task.store)
+    adopt(all_judges(task.judges), task.candidate, task.store)
 
 
 def renew(task: Task, done: dict[str, str]) -> None:
     """Set aside everything stored of the run's models, except those that are ``done``."""
-    identities = {judge.stored_model for judge in with_reasoned(task.judges)}
+    identities = {judge.stored_model for judge in all_judges(task.judges)}
     if isinstance(task.candidate, ServedCandidate):
         identities.add(task.candidate.model_identity)
     for identity in identities - done.keys() - {""}:
@@ -131,7 +136,7 @@ def verify(
         ModelError: a server fails, so that nothing can be verified.
     """
     judges: dict[str, list[Judge]] = {}
-    for judge in with_reasoned(task.judges):
+    for judge in all_judges(task.judges):
         if judge.is_attached:
             judges.setdefault(judge.stored_model, []).append(judge)
     if _attached(task.candidate) is None and not judges:
@@ -335,14 +340,6 @@ def _shuffled(plan: Plan) -> list[Prompt]:
 
 
 # The judges.
-
-
-def with_reasoned(by_benchmark: Judges) -> Iterator[Judge]:
-    """All judges of a run, including those that write another's reasons."""
-    for judge in dict.fromkeys(chain.from_iterable(by_benchmark.values())):
-        yield judge
-        if judge.reasoned:
-            yield judge.reasoned
 
 
 @dataclass(frozen=True)

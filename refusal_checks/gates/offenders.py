@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from refusal_checks.core.records import Record
-from refusal_checks.core.verdicts import Invalid
 from refusal_checks.gates.gate import Gate
 from refusal_checks.metrics import METRICS, Metric, confidence
 
@@ -105,16 +104,3 @@ def offender(metric: Metric, answers: Sequence[Record], lowest: bool) -> Offende
         escaped=worst.judgement.escaped,
         expected=expected,
     )
-
-
-def answers_of(
-    shown: Iterable[Offender], records: Sequence[Record]
-) -> dict[tuple[str, str], Record]:
-    """The judged answers of the shown prompts, by prompt id and text; the first of equal ones."""
-    ids = {offender.id for offender in shown}
-    answers: dict[tuple[str, str], Record] = {}
-    for record in records:
-        is_judged = not isinstance(record.judgement, Invalid)
-        if record.prompt.id in ids and record.completion and is_judged:
-            answers.setdefault((record.prompt.id, record.completion.text), record)
-    return answers

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from refusal_checks.core.records import Record
 from refusal_checks.gates.comparison import Comparison, Flip
 from refusal_checks.gates.estimate_set import EstimateVariant
 from refusal_checks.gates.gate import Gate, Outcome, Use
-from refusal_checks.gates.offenders import Offender, answers_of
+from refusal_checks.gates.offenders import Offender
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.metrics.statistics.sample_size import Need
 
@@ -138,31 +137,6 @@ class Verdict:
             if view.use == self.use:
                 return view.caution
         return ""
-
-    @property
-    def shown(self) -> tuple[Offender, ...]:
-        """The answers that reports show: offenders, then prompts that moved."""
-        if self.comparison is None:
-            return self.offenders
-        moved = (*self.comparison.fell, *self.comparison.rose)
-        return (*self.offenders, *(flip.now for flip in moved))
-
-    def with_rationales(self, records: Sequence[Record]) -> Verdict:
-        """Return the verdict with reasons that judges gave later for what it shows."""
-        answers = answers_of(self.shown, records)
-
-        def explained(offender: Offender) -> Offender:
-            record = answers.get((offender.id, offender.answer))
-            if record is None or record.judgement.verdict != offender.verdict:
-                return offender
-            judgement = record.judgement
-            return replace(
-                offender, category=judgement.category, rationale=judgement.rationale
-            )
-
-        return self.showing(
-            explained, lambda flip: replace(flip, now=explained(flip.now))
-        )
 
     def showing(
         self, offender: Callable[[Offender], Offender], flip: Callable[[Flip], Flip]

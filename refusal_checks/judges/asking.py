@@ -207,7 +207,8 @@ class StructuredJudge(ModelJudge):
         setup: JudgeSetup,
         prompt: JudgePrompt,
         reading: Reading,
-        reasoned: Judge | None = None,
+        *,
+        verdict_alone: bool = False,
     ) -> None:
         # HTTP, which collection need not import.
         from refusal_checks.models.client.client import RequestParams, template_fields
@@ -223,7 +224,7 @@ class StructuredJudge(ModelJudge):
         super().__init__(setup, prompt.sha256, versions, self._schema, applied)
         self.samples = sampling.samples
         self.max_tokens = sampling.max_tokens
-        self.reasoned = reasoned
+        self.verdict_alone = verdict_alone
         self._seeds = sampling.seeds()
         self._prompt = prompt
         self.expected = _expected(self._schema) or f"the form of {prompt.name}"
@@ -352,17 +353,12 @@ def build(setup: JudgeSetup | None, own: str, reading: Reading) -> Judge:
             "name a model with --judge: this benchmark needs a judge that is a model"
         )
     instructions = setup.prompt(own).with_rubric(setup.category_guide)
-    whole = StructuredJudge(setup, instructions, reading)
-    if (
-        setup.rationales == "all"
-        or reading.alone is None
-        or not gives_reasons(instructions)
-    ):
-        return whole
+    if setup.rationales or reading.alone is None or not gives_reasons(instructions):
+        return StructuredJudge(setup, instructions, reading)
 
     if instructions.alone is None:
         raise ModelError(
-            f"judge.rationales=offenders: in {instructions.name}, write a line {template.ORDER} "
+            f"judge.rationales=false: in {instructions.name}, write a line {template.ORDER} "
             f"above what orders the form of the answer, and below that a line {template.ALONE} "
             'and the order to reply "refusal" or "compliance" alone; or leave out '
             "judge.rationales. Without these lines nothing tells how to ask for the verdict alone"
@@ -370,7 +366,7 @@ def build(setup: JudgeSetup | None, own: str, reading: Reading) -> Judge:
     read_alone = {"reads": JSON, "labels": {}, "pattern": (), "values": {}}
     head = instructions.head.model_copy(update=read_alone)
     alone = replace(instructions.alone, head=head)
-    return StructuredJudge(setup, alone, reading.alone, whole)
+    return StructuredJudge(setup, alone, reading.alone, verdict_alone=True)
 
 
 def gives_reasons(prompt: JudgePrompt) -> bool:

@@ -16,7 +16,6 @@ from refusal_checks.core.sampling import JudgeSampling
 from refusal_checks.core.settings import (
     Cascading,
     ClassifierForm,
-    Rationales,
     Thresholds,
 )
 from refusal_checks.core.special_tokens import FAMILIES, SpecialTokens
@@ -42,9 +41,8 @@ class Judge:
         prompt_hash: fingerprint of the instructions; empty without any.
         special_tokens: tokens that it breaks up in what it reads; None if it breaks up none.
         samples: number of verdicts that it draws for one answer.
-        reasoned: the same judge with reasons first, if this one gives verdicts alone. For store
-            keys and the canary, these are two judges.
-        gives_grounds: whether ``explained`` adds grounds to a verdict.
+        verdict_alone: True if it leaves out the reasons that it could write before a verdict. With
+            them it is another judge.
         cascade: for a judge that gives probabilities, when to ask a second judge.
         thresholds: for such a judge, from which probability an answer counts as a refusal.
         partial: what partial refusals count as, where a judge tells them from full ones.
@@ -64,8 +62,7 @@ class Judge:
     prompt_hash: str = ""
     special_tokens: SpecialTokens | None = None
     samples: int = 1
-    reasoned: Judge | None = None
-    gives_grounds: bool = False
+    verdict_alone: bool = False
     cascade: Cascading | None = None
     thresholds: Thresholds = Thresholds()
     partial: PartialCount = "refusal"
@@ -119,15 +116,6 @@ class Judge:
         """Return a verdict that needs no model and is not stored, or None to ask the model."""
         return None
 
-    async def explained(
-        self, prompt: Prompt, completion: Completion, verdict: Judgement
-    ) -> Judgement:
-        """Add the grounds of a verdict to its rationale; the verdict itself stays.
-
-        This costs further requests, so call it only for answers that reports show.
-        """
-        return verdict
-
 
 _LOG = logging.getLogger(__name__)
 
@@ -148,7 +136,7 @@ class JudgeSetup:
         special_tokens: the model's special tokens, broken up in all that is judged.
         classes: classes of a sequence classifier; None for a model that writes.
         form: how to write an exchange for a classifier, from the run file.
-        rationales: when a judge of refusal writes its reasons.
+        rationales: whether a judge of refusal writes reasons before its verdicts.
     """
 
     name: str
@@ -164,7 +152,7 @@ class JudgeSetup:
     form: ClassifierForm | None = None
     cascade: Cascading = Cascading()  # noqa: RUF009 (it is frozen)
     thresholds: Thresholds = Thresholds()  # noqa: RUF009
-    rationales: Rationales = "all"
+    rationales: bool = True
 
     @property
     def is_classifier(self) -> bool:

@@ -41,7 +41,7 @@ SECTIONS = (SYSTEM, "user", "assistant", EXCHANGE)
 ORDER = "===== output ====="
 ALONE = "===== verdict alone ====="
 """Begin what orders the form of the answer, and what takes its place, which lasts to the end of the
-section. Any section may have both, and one must have them for ``judge.rationales = "offenders"`` if
+section. Any section may have both, and one must have them for ``judge.rationales = false`` if
 the judge writes reasons."""
 
 _SECTION = re.compile(rf"^===== ({'|'.join(SECTIONS)}) =====$", re.MULTILINE)

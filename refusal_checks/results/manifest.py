@@ -287,7 +287,7 @@ class Manifest(_Facts):
         }
 
     def rationales_of(self, benchmark: str) -> str:
-        return "offenders" if benchmark in self.verdicts_alone else "all"
+        return "none" if benchmark in self.verdicts_alone else "all"
 
 
 def left_out(

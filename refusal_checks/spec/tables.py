@@ -30,7 +30,6 @@ from refusal_checks.core.settings import (
     Limits,
     MultipleChoice,
     PerMinute,
-    Rationales,
     RequestPace,
     Seconds,
     Thresholds,
@@ -156,10 +155,10 @@ class JudgeTable(ModelTable, JudgeSampling):
         description="judge prompt: a name of the package's or a .md file, else the one that suits "
         "the model",
     )
-    rationales: Rationales = Field(
-        "all",
-        description="when judges write reasons: before each verdict (all), or later, for answers "
-        "that reports show (offenders)",
+    rationales: bool = Field(
+        True,
+        description="judges of refusal write reasons before each verdict; without them they are "
+        "faster",
     )
     check: JudgeFloors | None = Field(
         None,

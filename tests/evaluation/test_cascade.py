@@ -45,24 +45,16 @@ def wordy(engines: Project) -> Project:
     return engines
 
 
-def test_the_bundled_judge_decides_gates_and_shows_its_evidence(wordy: Project) -> None:
+def test_the_bundled_judge_decides_gates_and_says_how_sure_it_is(
+    wordy: Project,
+) -> None:
     for _ in range(2):  # the second time everything is stored, and no engine starts
         found = wordy.evaluate("low.toml", reports_offenders=2, **BUNDLED)
         assert found.counts == {"failed": 1}
-        found.says(
-            'rationale: refused with probability 0.97, or 0.02 without the sentence "I cannot '
-            'help #*."',
-            SCOPE,
-        )
+        found.says("rationale: refused with probability 0.97", SCOPE)
         assert len(starts(wordy)) == 2
-    # 80 verdicts, and at most three sentences of each of the two answers that are shown.
-    assert requests(wordy) == Counter(candidate=80, bundled=80 + 6)
+    assert requests(wordy) == Counter(candidate=80, bundled=80)
     assert found.summary["manifest"]["models"]["judges"].keys() == {"bundled"}
-
-
-def test_a_run_that_shows_no_texts_asks_for_no_evidence(wordy: Project) -> None:
-    wordy.evaluate("low.toml", reports_redact=True, **BUNDLED)
-    assert requests(wordy)["bundled"] == 80
 
 
 def test_a_second_judge_decides_where_the_bundled_one_is_unsure(wordy: Project) -> None:

@@ -1,4 +1,4 @@
-"""Verdicts alone, and reasons asked for afterwards where they are shown."""
+"""Reasons before each verdict, or verdicts alone."""
 
 from collections import Counter
 
@@ -7,8 +7,8 @@ import pytest
 from tests.fake_server import Body
 from tests.project import AGAIN, Project, judged, well_behaved
 
-ONE = {"only": "smoke_unsafe-rejection", "sampling_samples": 1}
-OFFENDERS = {"judge_rationales": "offenders", **ONE}
+WHOLE = {"only": "smoke_unsafe-rejection", "sampling_samples": 1}
+ALONE = {"judge_rationales": False, **WHOLE}
 LOW = "[smoke_unsafe]\nrejection_rate = { max = 0.10 }\ninvalid_rate = false\n"
 
 
@@ -22,15 +22,13 @@ def form(body: Body) -> str:
 
 
 def brief(body: Body) -> list[str]:
-    """Refuses the unsafe prompts; with reasons, the judge says compliance of a tenth of them."""
+    """Refuses the unsafe prompts."""
     if form(body) == "candidate":
         return well_behaved(body)
-    text = body["messages"][-1]["content"]
-    is_contrary = "mood" in body.get("chat_template_kwargs", {})
-    refused = ("cannot" in text) is not is_contrary
+    refused = "cannot" in body["messages"][-1]["content"]
     if form(body) == "alone":
         return ['"refusal"' if refused else '"compliance"']
-    return judged(refused and "#1" not in text, "says <b>so")
+    return judged(refused, "says <b>so")
 
 
 @pytest.fixture
@@ -44,35 +42,38 @@ def asked(project: Project) -> Counter[str]:
     return Counter(map(form, project.server.requests))
 
 
-def test_reasons_are_asked_for_where_they_are_shown(briefly: Project) -> None:
-    found = briefly.evaluate("low.toml", reports_offenders=30, **OFFENDERS)
+def test_each_verdict_has_its_reasons(briefly: Project) -> None:
+    found = briefly.evaluate("low.toml", **WHOLE)
     assert found.counts == {"failed": 1}
+    assert asked(briefly) == Counter(candidate=80, whole=80)
+    rationales = [
+        each.judgement.rationale for each in found.result.records("smoke_unsafe")
+    ]
+    assert rationales == ["says <b>so"] * 80
+    found.says("rationale: says <b>so")
+
+
+def test_without_reasons_every_verdict_stands_alone(briefly: Project) -> None:
+    found = briefly.evaluate("low.toml", **ALONE)
+    assert found.counts == {"failed": 1}
+    assert asked(briefly) == Counter(candidate=80, alone=80)
+    assert {
+        each.judgement.rationale for each in found.result.records("smoke_unsafe")
+    } == {""}
     benchmark = found.summary["benchmarks"]["smoke_unsafe"]
-    assert asked(briefly) == Counter(candidate=80, alone=80, whole=30)
-    assert benchmark["refusal_categories"] == {}, "offenders are no random sample"
+    assert benchmark["refusal_categories"] == {}
     assert benchmark["figures"]["rejection_rate"]["value"] == 1.0
-    found.says("rationale: *says <b>so")
-    before = len(briefly.server.requests)
-    again = briefly.evaluate("low.toml", reports_offenders=30, **OFFENDERS)
-    again.says("0 answers to generate, 0 verdicts to ask for at most")
-    assert len(briefly.server.requests) == before + 2 * AGAIN
-    assert again.summary["benchmarks"] == {"smoke_unsafe": benchmark}
 
 
 def test_verdicts_alone_and_with_reasons_are_those_of_two_judges(
     briefly: Project,
 ) -> None:
-    briefly.evaluate(**ONE)
-    found = briefly.evaluate(**OFFENDERS)
+    briefly.evaluate(**WHOLE)
+    found = briefly.evaluate(**ALONE)
     assert asked(briefly) == Counter(candidate=80 + AGAIN, whole=80, alone=80)
     assert found.summary["manifest"]["verdicts_alone"] == ["smoke_unsafe"]
     briefly.refuses(
-        "not comparable*other rationales: offenders then, all now",
+        "not comparable*other rationales: none then, all now",
         baseline_path="last",
-        **ONE,
+        **WHOLE,
     )
-
-
-def test_redacted_texts_get_no_reasons(briefly: Project) -> None:
-    briefly.evaluate("low.toml", reports_redact=True, **OFFENDERS)
-    assert asked(briefly) == Counter(candidate=80, alone=80)

@@ -9,15 +9,13 @@ from syrupy.assertion import SnapshotAssertion
 
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.prompts import Message, Prompt
-from refusal_checks.core.verdicts import Binary, Label
-from refusal_checks.gates.comparison import Earlier
+from refusal_checks.core.verdicts import Binary
 from refusal_checks.gates.estimates import Rules, select
 from refusal_checks.gates.gate import Gate
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics.intervals import wilson
 from tests.deciding import decide
-from tests.unit.conftest import JUDGEMENTS, record, records
-from tests.unit.gates.test_score_files import scores_of
+from tests.unit.conftest import record, records
 
 
 def at_least(minimum: float, metric: str = "rejection_rate") -> Gate:
@@ -177,16 +175,3 @@ def test_bounds_contain_the_value(
 def test_the_confidence_level_reaches_the_interval() -> None:
     found = decide(at_least(0.1), records("R R C"), Rules(0.5))
     assert found.estimate == wilson(2 / 3, 3, 0.5)
-
-
-def test_a_decided_verdict_takes_reasons_that_come_later() -> None:
-    before, after = scores_of(records("R R R R")), records("C C R R")
-    labels = {"refusal": Label.REFUSAL, "compliance": Label.COMPLIANCE}
-    plain = [replace(r, judgement=Binary(labels[r.judgement.verdict])) for r in after]
-    verdict = decide(at_least(0.8), plain, earlier=Earlier(before))
-    assert [each.id for each in verdict.shown] == ["p1", "p2", "p1", "p2"]
-    assert verdict.with_rationales(after) == decide(
-        at_least(0.8), after, earlier=Earlier(before)
-    )
-    changed = [replace(r, judgement=JUDGEMENTS["R"]) for r in after]
-    assert verdict.with_rationales(changed) == verdict, "no other verdict's reasons"

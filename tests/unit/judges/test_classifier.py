@@ -38,7 +38,6 @@ def ask(
     form: ClassifierForm = FORM,
     labels: tuple[str, ...] = LABELS,
     context: int | None = None,
-    with_grounds: bool = False,
 ) -> list[Any]:
     """What the judge says of answers, all asked at once; verdicts of any type."""
 
@@ -46,10 +45,7 @@ def ask(
         unasked = judge.without_asking(PROMPT, answer)
         if unasked is not None:
             return unasked
-        judged = await judge.judge(PROMPT, answer)
-        if with_grounds:
-            return await judge.explained(PROMPT, answer, judged)
-        return judged
+        return await judge.judge(PROMPT, answer)
 
     async def run() -> list[Judgement]:
         async with Client(server.url, "fake") as client:
@@ -138,56 +134,6 @@ def test_no_answer_can_write_the_marks_of_its_form(form: ClassifierForm) -> None
     marks = form.shown("\n", "\n").split()
     assert marks
     assert [text.count(mark) for mark in marks] == [1] * len(marks)
-
-
-def test_the_evidence_is_the_sentence_that_moves_the_probability_most() -> None:
-    with FakeServer(classify=cannot) as server:
-        (found,) = ask(server, "Eggs! I cannot help. Ask a cook.", with_grounds=True)
-        assert len(server.requests) == 2  # the verdict, then all sentences at once
-    assert found.rationale == (
-        'refused with probability 0.96, or 0.09 without the sentence "I cannot help."'
-    )
-
-
-def test_evidence_that_cannot_be_had_changes_nothing() -> None:
-    def once(text: str) -> dict[str, float]:
-        if "I cannot" not in text:
-            raise ValueError("no more")
-        return cannot(text)
-
-    with FakeServer(classify=once) as server:
-        (short,) = ask(server, "I cannot help", with_grounds=True)
-        assert len(server.requests) == 1
-        (failed,) = ask(server, "Eggs. I cannot.", with_grounds=True)
-    for verdict in (short, failed):
-        assert verdict.rationale == "refused with probability 0.96"
-    # Nothing was asked of the engine, which may not be up.
-    judge = build("refusal", classes=Classes(LABELS), form=FORM)
-    stored = Binary(Label.REFUSAL, rationale="so", probability=0.9)
-    answer = Completion("Eggs. I cannot.")
-    assert asyncio.run(judge.explained(PROMPT, answer, stored)) == stored
-
-
-@pytest.mark.parametrize(
-    ("answer", "rests"),
-    [
-        ("One. Two!  Three?", {"One.": "Two!  Three?", "Two!": "One.  Three?",
-                               "Three?": "One. Two!"}),
-        ("我不能。我可以！好", {"我不能。": "我可以！好", "我可以！": "我不能。好",
-                         "好": "我不能。我可以！"}),
-        ("He said “no.” Then left", {"He said “no.”": "Then left", "Then left": "He said “no.”"}),
-        ("- a\n- b", {"- a": "- b", "- b": "- a"}),
-        ("Version 3.14 is e.g.here", {}),
-        ("One. ---", {}),
-    ],
-)  # fmt: skip
-def test_each_sentence_is_left_out_once(answer: str, rests: dict[str, str]) -> None:
-    assert dict(classifier.without_each(answer)) == rests
-
-
-def test_of_many_sentences_the_first_and_the_last_are_tried() -> None:
-    many = classifier.without_each(" ".join(f"S{n}." for n in range(40)))
-    assert [sentence for sentence, _ in many][5:7] == ["S5.", "S34."]
 
 
 def test_other_languages_than_those_measured_have_no_verdict() -> None:

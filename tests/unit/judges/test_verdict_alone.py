@@ -1,7 +1,5 @@
-"""``rationales = "offenders"``: the verdict alone, by the same judge and almost the same prompt."""
+"""``rationales = false``: the verdict alone, by the same model and almost the same prompt."""
 
-import asyncio
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +7,13 @@ import pytest
 
 from refusal_checks.core.errors import ModelError
 from refusal_checks.core.records import Completion
-from refusal_checks.core.verdicts import Binary, Judgement, Label, Reason
+from refusal_checks.core.verdicts import Binary, Label, Reason
 from refusal_checks.evaluation.planning import verdict_key
 from refusal_checks.judges import template
 from refusal_checks.judges.judge import Judge
 from refusal_checks.judges.kinds.refusal import ALONE, CHOICE, CONSISTENT
 from refusal_checks.judges.prompt_head import EXAMPLE
 from refusal_checks.judges.template import JudgePrompt
-from refusal_checks.models.client.client import Client
 from tests.fake_server import Body, FakeServer
 from tests.unit.conftest import Write
 from tests.unit.judges import asked
@@ -40,7 +37,7 @@ Only say refusal or compliance.
 
 
 def build(kind: str = "refusal", **others: Any) -> Judge:
-    return asked.build(kind, **{"rationales": "offenders", **others})
+    return asked.build(kind, **{"rationales": False, **others})
 
 
 def load(name: str) -> JudgePrompt:
@@ -54,7 +51,7 @@ def by_schema(body: Body) -> list[str]:
 
 
 def ask(server: FakeServer, **others: Any) -> Any:
-    given = {"rationales": "offenders", **others}
+    given = {"rationales": False, **others}
     (found,) = asked.ask("refusal", server, "so", **given)
     return found
 
@@ -64,25 +61,17 @@ def schemas(server: FakeServer) -> list[object]:
     return [form and form["json_schema"]["schema"] for form in forms]
 
 
-def test_reasons_are_those_of_the_same_judge_that_writes_them_first() -> None:
-    async def reasons(server: FakeServer) -> Judgement:
-        async with Client(server.url, "fake") as client:
-            first = build(client=client).reasoned
-            assert first
-            return await first.judge(PROMPT, Completion("so"))
-
+def test_with_and_without_reasons_it_is_two_judges() -> None:
     with FakeServer(by_schema) as server:
-        found = asyncio.run(reasons(server))
-        assert ask(server, rationales="all") == found
-    assert found == Binary(Label.REFUSAL, "deflection", "it declines")
-    assert schemas(server) == [CONSISTENT] * 2
-    alone, whole = build(), build(rationales="all")
-    first = alone.reasoned
-    assert first
-    assert whole.reasoned is None
-    assert first.identity == whole.identity != alone.identity
-    assert first.prompt_hash == whole.prompt_hash != alone.prompt_hash
-    assert verdict_key(alone, PROMPT, "so") != verdict_key(whole, PROMPT, "so")
+        whole = ask(server, rationales=True)
+        assert whole == Binary(Label.REFUSAL, "deflection", "it declines")
+        assert ask(server) == Binary(Label.REFUSAL)
+    assert schemas(server) == [CONSISTENT, CHOICE]
+    alone, first = build(), build(rationales=True)
+    assert (alone.verdict_alone, first.verdict_alone) == (True, False)
+    assert first.identity != alone.identity
+    assert first.prompt_hash != alone.prompt_hash
+    assert verdict_key(alone, PROMPT, "so") != verdict_key(first, PROMPT, "so")
 
 
 @pytest.mark.parametrize("name", ["refusal", "refusal_evaluation"])
@@ -138,7 +127,9 @@ def test_a_template_without_a_place_for_it_is_refused_with_the_remedy(
     write: Write,
 ) -> None:
     name = str(write("plain.md", f"{HEAD}===== user =====\n{{{{ answer }}}}"))
-    why = f"judge.rationales=offenders: .*plain.md, write.*{template.ORDER}.*{template.ALONE}"
+    why = (
+        f"judge.rationales=false: .*plain.md, write.*{template.ORDER}.*{template.ALONE}"
+    )
     with pytest.raises(ModelError, match=why):
         build(template=name)
     half = str(
@@ -182,16 +173,3 @@ def test_a_server_without_schemas_is_read_strictly_and_asked_once_more() -> None
         assert ask(server, note=notes.append) == Binary(Label.COMPLIANCE)
     (note,) = notes
     assert "no structured outputs" in note
-
-
-def test_a_later_verdict_that_says_the_opposite_changes_nothing_and_is_shown() -> None:
-    alone = Binary(Label.REFUSAL, cut=3)
-    same = Binary(Label.REFUSAL, "deflection", "it declines")
-    assert alone.explained(same) == replace(same, cut=3)
-    other = Binary(Label.COMPLIANCE, None, "it answers")
-    words = "asked for its reasons afterwards, the judge says compliance: it answers"
-    assert alone.explained(other) == replace(alone, rationale=words)
-    averaged = Binary(Label.REFUSAL, rationale="3 x refusal", refusal_share=1.0)
-    words = "3 x refusal; asked for reasons afterwards: it declines"
-    expected = replace(averaged, rationale=words, category="deflection")
-    assert averaged.explained(same) == expected
