@@ -36,7 +36,7 @@ def report(
         str,
         typer.Argument(
             metavar="KIND",
-            help="What to write: html, junit-prompts, pr-comment or svg.",
+            help="What to write: html, pr-comment or svg.",
             autocompletion=kinds,
         ),
     ],
@@ -56,7 +56,6 @@ def report(
     KIND is one of these, or a report format that an extension adds:
 
     - html: the page with the answer, the gates, charts, prompts and answers
-    - junit-prompts: JUnit XML with one case per prompt, for browsing; no gates
     - pr-comment: a Markdown comment for a pull request, without texts
     - svg: the charts as one picture: radars with a line for each run, and histograms
     """

@@ -127,8 +127,8 @@ def _entry(
         yield f"     before:    {verdict_before}: {clean(answer) or '(none)'}"
 
 
-def exchange(offender: Offender, limit: int = 300) -> Iterator[str]:
-    """Prompt, answer, verdict and rationale, escaped and cut to ``limit`` characters each."""
+def exchange(offender: Offender) -> Iterator[str]:
+    """Prompt, answer, verdict and rationale, each escaped and cut."""
     verdict = offender.verdict
     if offender.category:
         verdict += f" ({offender.category})"
@@ -138,10 +138,10 @@ def exchange(offender: Offender, limit: int = 300) -> Iterator[str]:
         verdict += f"; the judge did not see {offender.cut} characters of the answer"
     if offender.escaped:
         verdict += f"; {offender.escaped} special tokens were broken up for the judge"
-    yield f"prompt:    {clean(offender.prompt, limit)}"
-    yield f"answer:    {clean(offender.answer, limit) or '(none)'}"
+    yield f"prompt:    {clean(offender.prompt)}"
+    yield f"answer:    {clean(offender.answer) or '(none)'}"
     yield f"verdict:   {clean(verdict)}"
-    yield f"rationale: {clean(offender.rationale, limit) or '(none)'}"
+    yield f"rationale: {clean(offender.rationale) or '(none)'}"
 
 
 def judge_message(check: Check) -> Iterator[str]:

@@ -354,9 +354,6 @@ class ReportsTable(Frozen):
     html: Annotated[str, FromFile()] = Field(
         "", description="HTML report of the run, from the first answer on"
     )
-    junit_prompts: Annotated[str, FromFile()] = Field(
-        "", description="JUnit XML with one case per prompt, for browsing"
-    )
     pr_comment: Annotated[str, FromFile()] = Field(
         "", description="Markdown comment for a pull request, without texts"
     )

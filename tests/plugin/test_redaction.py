@@ -30,7 +30,6 @@ OPTIONS: tuple[tuple[str, ...], ...] = (
     ("--log-cli-level=DEBUG",),
     ("--log-level=DEBUG", "--log-file=debug.log"),
     ("--junitxml=report.xml",),
-    ("--junit-prompts=prompts.xml",),
     ("--html=report.html",),
     ("--fresh",),
     ("--samples=2",),

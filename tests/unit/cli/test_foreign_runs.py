@@ -98,7 +98,6 @@ COMMANDS = (
     "baseline accept RUN base",
     "init --suggest RUN",
     "report html RUN --out out\x1b[31m.html",
-    "report junit-prompts RUN --out out.xml",
     "sample-for-labels RUN --out labels.csv",
     "runs export RUN out.jsonl",
 )

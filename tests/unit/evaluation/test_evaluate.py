@@ -255,12 +255,12 @@ def test_nothing_stays_open_if_a_run_cannot_begin(
 
 
 def test_reports_of_the_spec_are_written(spec: RunSpec, tmp_path: Path) -> None:
-    for key in ("html", "junit_prompts", "pr_comment"):
+    for key in ("html", "pr_comment"):
         spec = spec.with_value(f"reports.{key}", f"out/{key}")
     seen: list[Event] = []
     evaluate(spec, seen.append)
-    said = [event.text for event in seen[-3:] if isinstance(event, Notice)]
-    for key, line in zip(("html", "junit_prompts", "pr_comment"), said, strict=True):
+    said = [event.text for event in seen[-2:] if isinstance(event, Notice)]
+    for key, line in zip(("html", "pr_comment"), said, strict=True):
         assert line == f"{key} report {tmp_path / 'out' / key}"
         assert (tmp_path / "out" / key).stat().st_size > 100
     evaluate(spec.with_value("reports.html", "other"), write_reports=False)
