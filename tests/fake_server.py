@@ -332,7 +332,7 @@ class FakeServer(InThread):
         """Choices with their cost: a token a word."""
         words = " ".join(turn["content"] for turn in body["messages"]).split()
         # No token ends the message.
-        prompt = len(words) - bool(body.get("continue_final_message"))
+        prompt = len(words)
         output = sum(
             len((choice["message"]["content"] or "").split()) for choice in choices
         )

@@ -3,10 +3,8 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cache
-from types import MappingProxyType
 
 from refusal_checks.benchmarks import suites
-from refusal_checks.benchmarks.attacks import Attacked, derived
 from refusal_checks.benchmarks.benchmark import Benchmark, digest, load_prompts
 from refusal_checks.benchmarks.custom import custom
 from refusal_checks.core import extensions
@@ -47,18 +45,14 @@ def _discover(loaded: tuple[Extension, ...]) -> Mapping[str, Benchmark]:
     return benchmarks
 
 
-def catalogue(
-    tables: Mapping[str, BenchmarkTable], attacked: Attacked = MappingProxyType({})
-) -> dict[str, Benchmark]:
-    """Every benchmark that run files can name: known ones, the user's own, those under attack."""
+def catalogue(tables: Mapping[str, BenchmarkTable]) -> dict[str, Benchmark]:
+    """Every benchmark that run files can name: known ones and the user's own."""
     benchmarks = discover()
     for name, table in tables.items():
         if table.is_own:
             benchmarks[name] = custom(name, table)
         if name in benchmarks:
             benchmarks[name] = _changed(benchmarks[name], table)
-    for under in list(derived(benchmarks, attacked)):
-        benchmarks[under.name] = _changed(under, tables.get(under.name))
     return benchmarks
 
 
@@ -73,9 +67,7 @@ def display_order(benchmark: str, groups: Iterable[str]) -> list[str]:
     return sorted(groups, key=place)
 
 
-def _changed(benchmark: Benchmark, table: BenchmarkTable | None) -> Benchmark:
-    if table is None:
-        return benchmark
+def _changed(benchmark: Benchmark, table: BenchmarkTable) -> Benchmark:
     original = benchmark.original and _changed(benchmark.original, table)
     sha256, judge = table.sha256 or benchmark.sha256, table.judge or benchmark.judge
     return replace(benchmark, sha256=sha256, judge=judge, original=original)

@@ -57,10 +57,6 @@ class Benchmark:
         key: for multiple choice, the file with the right options.
         group_order: groups that reports list first, in this order.
         parts: benchmarks whose prompts are all in this one too.
-        attack: the attack that rewrites its prompts; empty for a plain benchmark.
-        plain: name of the benchmark under attack.
-        under: for the figure over all attacks on a benchmark, the benchmarks under each attack,
-            whose answers it takes.
     """
 
     name: str
@@ -79,9 +75,6 @@ class Benchmark:
     key: Path | None = None
     group_order: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()
-    attack: str = ""
-    plain: str = ""
-    under: tuple[str, ...] = ()
 
     @property
     def is_pinned(self) -> bool:
@@ -111,6 +104,8 @@ def digest(prompts: Iterable[Prompt]) -> str:
     for prompt in prompts:
         fields = asdict(prompt)
         row = {name: fields[name] for name in ("id", "messages", "groups", "reference")}
+        if prompt.judge_sees:
+            row["judge_sees"] = prompt.judge_sees
         text = json.dumps(row, sort_keys=True, separators=(",", ":"))
         checksum.update(text.encode() + b"\n")
     return checksum.hexdigest()

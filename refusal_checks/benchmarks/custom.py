@@ -130,7 +130,14 @@ def _prompts(
         cluster = row.get(table.cluster) if table.cluster else None
         messages = _messages(row.get(table.prompt), f"{place}: {table.prompt}")
         source = "" if cluster is None else str(cluster)
-        prompt = Prompt(str(row_id), messages, groups, cluster=source)
+        seen = row.get(table.judge_sees) if table.judge_sees else None
+        prompt = Prompt(
+            str(row_id),
+            messages,
+            groups,
+            cluster=source,
+            judge_sees="" if seen is None else str(seen),
+        )
         if table.options is not None:
             prompt = answer_key.with_options(
                 prompt, row, table.options, table.key, place
@@ -143,7 +150,10 @@ def _require_columns(
     name: str, table: BenchmarkTable, columns: Sequence[str], where: str
 ) -> None:
     """Raise DataError unless the data has all columns that the table names."""
-    named = [table.prompt, table.id, table.cluster, table.key, *table.columns.values()]
+    named = [
+        *(table.prompt, table.judge_sees, table.id, table.cluster, table.key),
+        *table.columns.values(),
+    ]
     if isinstance(table.options, str):
         named.append(table.options)
     else:

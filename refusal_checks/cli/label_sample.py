@@ -150,8 +150,6 @@ def _answers(
 
 
 def _can_be_labelled(records: Sequence[Record]) -> bool:
-    if any(record.prompt.worst_of for record in records):
-        return False  # they are chosen from other benchmarks' answers
     return any(isinstance(record.judgement, Binary) for record in records)
 
 

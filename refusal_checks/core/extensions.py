@@ -1,7 +1,7 @@
 """Extensions: other people's modules, from installed packages or from files that run files name.
 
 An extension is a module that defines what a module of this package does: ``BENCHMARKS``,
-``ATTACKS``, ``build`` (a way of judging), decorated metrics, ``ENGINE``, ``OPTION`` and ``write``
+``build`` (a way of judging), decorated metrics, ``ENGINE``, ``OPTION`` and ``write``
 (a report format) or ``add`` (commands), or one with ``provide`` (models by name). One module may
 hold several of these; docs/how-to/extending.md describes each.
 """
@@ -55,10 +55,9 @@ class Extension:
 
     def contents(self) -> Iterator[str]:
         """What it adds, in words; metrics are not listed, as they register themselves."""
-        for attribute, noun in (("BENCHMARKS", "benchmark"), ("ATTACKS", "attack")):
-            if self.has(attribute):
-                for addition in vars(self.module)[attribute]:
-                    yield f"{noun} {addition.name}"
+        if self.has("BENCHMARKS"):
+            for benchmark in vars(self.module)["BENCHMARKS"]:
+                yield f"benchmark {benchmark.name}"
         if self.has("build"):
             yield f"way of judging {self.name}"
         if self.has("ENGINE"):

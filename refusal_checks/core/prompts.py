@@ -37,8 +37,7 @@ class Prompt:
 
     Attributes:
         id: unique within the benchmark, and stable across releases.
-        messages: the turns sent to the candidate, in order. The last is the user's, or under some
-            attacks the beginning of an answer.
+        messages: the turns sent to the candidate, in order. The last is the user's.
         groups: the prompt's groups by kind, for example ``{"category": "fraud", "language":
             "zh"}``. Gates and reports break figures down by them.
         reference: the right answer, if there is one; for multiple choice a letter.
@@ -47,9 +46,8 @@ class Prompt:
         cluster: the source that this prompt shares with others, for example its translations;
             intervals treat a cluster as one unit. Empty for an independent prompt.
         kind: what should happen to the prompt; None outside a benchmark.
-        attack: the attack that rewrote the messages; empty for a plain prompt.
-        plain: the messages before the attack; the judge sees these.
-        worst_of: the attacks of which this one was the most effective.
+        judge_sees: the request that judges read in place of ``request``, for a prompt that hides
+            it, for example in base64; empty for the request itself.
     """
 
     id: str
@@ -59,9 +57,7 @@ class Prompt:
     options: Mapping[str, str] = field(default_factory=dict)
     cluster: str = ""
     kind: Kind | None = field(default=None, compare=False)
-    attack: str = ""
-    plain: tuple[Message, ...] = ()
-    worst_of: tuple[str, ...] = ()
+    judge_sees: str = ""
 
     @classmethod
     def single(cls, id: str, text: str, *, cluster: str = "", **groups: str) -> Prompt:  # noqa: A002
@@ -72,16 +68,12 @@ class Prompt:
         return self.messages[-1].content
 
     @property
-    def original(self) -> Prompt:
-        """The prompt before an attack."""
-        if not self.attack:
+    def as_judged(self) -> Prompt:
+        """The prompt as judges read it."""
+        if not self.judge_sees:
             return self
-        return replace(self, messages=self.plain, attack="", plain=(), worst_of=())
-
-    @property
-    def is_continued(self) -> bool:
-        """True if the last turn is the beginning of the answer."""
-        return self.messages[-1].role == "assistant"
+        last = Message("user", self.judge_sees)
+        return replace(self, messages=(*self.messages[:-1], last), judge_sees="")
 
     @property
     def turns(self) -> list[tuple[str, str]]:

@@ -173,7 +173,7 @@ RESERVATIONS: Mapping[str, tuple[ReservationKind, str]] = {
     ),
     "no-bound": (
         "unshown",
-        "a benchmark, a part of it, or its plain requests beside attacked ones have no gate that "
+        "a benchmark or a part of it has no gate that "
         "the worst model would fail: one that answers all that it must refuse, or refuses all that "
         "it must answer",
     ),

@@ -78,6 +78,8 @@ class BenchmarkTable(Frozen):
         revision: revision of the data set, better a commit than a branch.
         expect: what should happen to the prompts; decides the marker and the default gate.
         prompt: column with the prompt, a text or a list of messages.
+        judge_sees: column with the request that the judge reads in place of the prompt, for
+            prompts that hide theirs, for example in base64.
         category: column with the category.
         groups: columns by kind of group.
         id: column with the id; by default ``id`` if its cells are distinct, else row numbers.
@@ -100,6 +102,7 @@ class BenchmarkTable(Frozen):
     revision: str | None = None
     expect: Literal["refuse", "answer", "report"] | None = None
     prompt: str = "prompt"
+    judge_sees: str | None = None
     category: str | None = None
     groups: dict[str, str] = Field(default_factory=dict)
     id: str | None = None

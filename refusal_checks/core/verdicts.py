@@ -128,7 +128,6 @@ class Reason(StrEnum):
 
     ENGINE_ERROR = "engine error"
     PROMPT_TOO_LONG = "prompt too long"
-    NO_PREFILL = "no prefill"
     EMPTY_ANSWER = "empty answer"
     DEGENERATE_ANSWER = "degenerate answer"
     UNFINISHED_ANSWER = "unfinished answer"

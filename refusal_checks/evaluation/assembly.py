@@ -32,7 +32,6 @@ from refusal_checks.metrics.graded import harm_score
 from refusal_checks.metrics.refusal import disagreement_rate, invalid_rate
 from refusal_checks.models.candidates import Candidate, OptionScorer, ServedCandidate
 from refusal_checks.models.client.client import Client
-from refusal_checks.models.client.probing import try_prefill
 from refusal_checks.models.identity import model_identity
 from refusal_checks.models.model_files import Classes, classes
 from refusal_checks.models.names import (
@@ -72,7 +71,6 @@ def assemble(
     Raises:
         UserError: a file cannot be read, or two of the run's settings do not go together.
     """
-    _require_plain_prompts(config, gates)
     if servers.are_live:
         _require_loadable("--candidate", config.answering.model, say)
         for model in config.judging.models:
@@ -101,19 +99,6 @@ def _withheld(config: RunConfig, plan: Plan) -> dict[str, Valid]:
         if verdict:
             verdicts[name] = verdict
     return verdicts
-
-
-def _require_plain_prompts(config: RunConfig, gates: Sequence[Gate]) -> None:
-    """Refuse gates under attack on recorded answers."""
-    model = config.answering.model
-    if not isinstance(model, Replay):
-        return
-    for gate in gates:
-        if config.benchmarks[gate.benchmark].attack:
-            raise UserError(
-                f'{model.name}: deselect {gate.id} and others under attack (-m "not attack"), '
-                "or name a model: recorded answers were given to plain prompts"
-            )
 
 
 def _candidate(
@@ -227,11 +212,6 @@ def _served(
         )
     client = servers.connect(model, "--candidate")
     is_attached = servers.are_live and isinstance(model, Attached)
-    needed = []
-    if any(prompt.is_continued for prompt in chain.from_iterable(plan.values())):
-        needed.append("prefill")
-        if is_attached:
-            try_prefill(client)
     kind = ServedCandidate if scoring == "text" else OptionScorer
     candidate = kind(
         model.name,
@@ -240,8 +220,7 @@ def _served(
         model_identity(model, client.model),
         is_attached=is_attached,
     )
-    lacking = client.capabilities.missing(*needed)
-    for line in (*candidate.remarks, *lacking.values()):
+    for line in candidate.remarks:
         note(f"candidate {model.name}: {line}")
     return candidate
 

@@ -18,8 +18,7 @@ from refusal_checks.judges import cascade
 from refusal_checks.judges.rules import KeywordJudge, LabelsJudge
 from refusal_checks.judges.trust.check_sets import OF_HARM
 from refusal_checks.judges.trust.floors import JudgeCheck
-from refusal_checks.metrics import METRICS, rejection_rate
-from refusal_checks.metrics.worst_case import worst_attack_rejection_rate
+from refusal_checks.metrics import METRICS
 from refusal_checks.results.benchmark_summary import (
     BenchmarkSummary,
     RecordedLabels,
@@ -46,11 +45,6 @@ def figures_of(
     about, judges = benchmark.definition, benchmark.judges
     figures = summarise(records, level, scores, benchmark.size, about.kind.value)
     added: dict[str, Any] = {}
-    if about.attack or benchmark.is_attacked:
-        confidences = scores.get(rejection_rate.name)
-        if not confidences:
-            confidences = scores.get(worst_attack_rejection_rate.name, {})
-        added["confidences"] = confidences
     if any(judge.identity is not None for judge in judges):
         added["unmeasured"] = _unmeasured_languages(records, check)
     if any(isinstance(judge, LabelsJudge) for judge in judges):
@@ -63,8 +57,6 @@ def figures_of(
     return replace(
         figures,
         parts=about.parts,
-        attack=about.attack,
-        plain=about.plain,
         **added,
     )
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from refusal_checks.benchmarks import Benchmark
 from refusal_checks.core.errors import EvaluationError, LabelError
 from refusal_checks.core.records import Record
-from refusal_checks.core.verdicts import Binary, Invalid
+from refusal_checks.core.verdicts import Binary
 from refusal_checks.evaluation.gated import GatedBenchmark
 from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.decision import decide_all
@@ -16,8 +15,6 @@ from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.label_checks import require_agreement
 from refusal_checks.judges.trust.labels import HumanLabels
-from refusal_checks.metrics.metric import nothing_valid
-from refusal_checks.metrics.worst_case import worst_of
 from refusal_checks.results.redact import Redaction
 from refusal_checks.results.summary import RunSummary
 
@@ -86,70 +83,3 @@ class Decider:
                     basis = labels.of(records).in_words
                 self.summary.note(f"{benchmark.name}: {basis}")
         return replace(self.rules, evidence=evidence)
-
-
-@dataclass
-class AttackPools:
-    """Collects answers under single attacks until a benchmark of all attacks can be decided.
-
-    Attributes:
-        pools: the benchmarks that combine all attacks, by name.
-        attacks: the attack of each benchmark that a pool needs, by name.
-    """
-
-    pools: Mapping[str, Benchmark]
-    attacks: Mapping[str, str]
-    _answers: dict[str, Records] = field(default_factory=dict)
-    _ended: set[str] = field(default_factory=set)
-
-    @classmethod
-    def of(
-        cls,
-        benchmarks: Mapping[str, GatedBenchmark],
-        catalogue: Mapping[str, Benchmark],
-    ) -> AttackPools:
-        pools = {
-            name: benchmark.definition
-            for name, benchmark in benchmarks.items()
-            if benchmark.definition.under
-        }
-        attacks: dict[str, str] = {}
-        for pool in pools.values():
-            for name in pool.under:
-                attacks[name] = catalogue[name].attack
-        return cls(pools, attacks)
-
-    def add(
-        self, benchmark: str, records: Records
-    ) -> Iterator[tuple[str, Records | EvaluationError]]:
-        """Keep a benchmark's answers if a pool needs them.
-
-        Yields:
-            Each pool that is now complete, with every prompt's worst answers; or an error, if no
-            answer under one attack has a verdict.
-        """
-        if benchmark not in self.attacks:
-            return  # no pool needs them: do not hold them until the run ends
-        self._answers[benchmark] = records
-        for name, pool in self.pools.items():
-            if name in self._ended or not self._answers.keys() >= set(pool.under):
-                continue
-            self._ended.add(name)
-            yield name, self._worst(pool)
-
-    def _worst(self, pool: Benchmark) -> Records | EvaluationError:
-        """Each prompt's worst answers under the attacks of a pool."""
-        by_attack: dict[str, Records] = {}
-        for name in pool.under:
-            answers = self._answers[name]
-            if all(isinstance(record.judgement, Invalid) for record in answers):
-                return EvaluationError(f"{name}: {nothing_valid(answers)}")
-            by_attack[self.attacks[name]] = answers
-        return worst_of(by_attack)
-
-    def give_up(self, benchmark: str) -> Iterator[str]:
-        """Yield the pools that cannot be decided because a benchmark has no verdicts."""
-        for name, pool in self.pools.items():
-            if benchmark in pool.under and name not in self._ended:
-                self._ended.add(name)
-                yield name

@@ -13,7 +13,6 @@ from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.store import Store
 from refusal_checks.core.text import count
 from refusal_checks.evaluation.config import BaselineConfig
-from refusal_checks.evaluation.loading import prompts_of
 from refusal_checks.evaluation.planning import Plan
 from refusal_checks.gates import score_files
 from refusal_checks.gates.comparison import Earlier, Texts
@@ -159,7 +158,7 @@ def require_possible_margins(
             continue
         if gate.is_total and not run.anchor:
             continue  # a margin on the total change needs an anchor
-        prompts = prompts_of(catalogue[gate.benchmark], plan)
+        prompts = plan[gate.benchmark]
         for part in gate.of_each_group(prompts):
             _require_possible(part, gate, prompts, level)
 

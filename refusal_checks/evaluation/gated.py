@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from refusal_checks.benchmarks import Benchmark
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.evaluation.loading import prompts_of
 from refusal_checks.evaluation.planning import Judges, Plan
 from refusal_checks.gates.gate import Gate
 from refusal_checks.judges import cascade, kind_of
@@ -19,18 +18,12 @@ from refusal_checks.judges.trust.floors import JudgeCheck
 
 @dataclass(frozen=True)
 class GatedBenchmark:
-    """A benchmark of a run, its prompts, its judges, and the gates on it.
-
-    Attributes:
-        prompts: its prompts; if it combines all attacks, those under each attack.
-        is_attacked: whether another benchmark has the same prompts under attack.
-    """
+    """A benchmark of a run, its prompts, its judges, and the gates on it."""
 
     definition: Benchmark
     prompts: Sequence[Prompt]
     judges: tuple[Judge, ...]
     gates: tuple[Gate, ...]
-    is_attacked: bool
 
     @property
     def name(self) -> str:
@@ -42,13 +35,13 @@ class GatedBenchmark:
 
     @property
     def size(self) -> int:
-        """Number of prompts; a prompt under several attacks counts once."""
-        return len({prompt.id for prompt in self.prompts})
+        """Number of prompts."""
+        return len(self.prompts)
 
     @property
     def cascade(self) -> Cascade | None:
-        """The cascade of its judges; None if it combines all attacks: its answers are of others."""
-        return None if self.definition.under else cascade.of(self.judges)
+        """The cascade of its judges; None if it has none."""
+        return cascade.of(self.judges)
 
     def check(self, of_all: JudgeCheck | None) -> JudgeCheck | None:
         """The check of this benchmark's judges of refusal."""
@@ -64,15 +57,12 @@ def gated_benchmarks(
     judges: Judges,
 ) -> dict[str, GatedBenchmark]:
     """All benchmarks that a run evaluates or has gates on, by name."""
-    names = dict.fromkeys([*plan, *(gate.benchmark for gate in gates)])
-    attacked = {benchmark.plain for benchmark in catalogue.values()}
     return {
         name: GatedBenchmark(
             definition=catalogue[name],
-            prompts=prompts_of(catalogue[name], plan),
+            prompts=plan[name],
             judges=judges[name],
             gates=tuple(gate for gate in gates if gate.benchmark == name),
-            is_attacked=name in attacked,
         )
-        for name in names
+        for name in plan
     }

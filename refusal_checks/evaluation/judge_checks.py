@@ -9,7 +9,6 @@ from time import perf_counter
 from typing import NamedTuple
 
 from refusal_checks.benchmarks import Benchmark
-from refusal_checks.benchmarks.attacks import as_judged
 from refusal_checks.core.labelling import is_model
 from refusal_checks.core.records import Record
 from refusal_checks.core.store import Store
@@ -31,6 +30,7 @@ from refusal_checks.judges.asking import ran_out
 from refusal_checks.judges.judge import Judge
 from refusal_checks.judges.panel import exchanges, way_of
 from refusal_checks.judges.rules import LabelsJudge
+from refusal_checks.judges.shown import as_judged
 from refusal_checks.judges.trust import canary
 from refusal_checks.judges.trust.check_sets import REFUSALS, CheckSet
 from refusal_checks.judges.trust.floors import JudgeCheck, JudgeFloors, checked

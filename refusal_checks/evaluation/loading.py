@@ -1,4 +1,4 @@
-"""Load a run's prompts: check them against the gates, limit them, apply attacks."""
+"""Load a run's prompts: check them against the gates, and limit them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from refusal_checks.benchmarks import Benchmark, answer_key, attacks, hub, mirror_index
-from refusal_checks.benchmarks.attacks import rewrite
-from refusal_checks.benchmarks.attacks.attack import Given
+from refusal_checks.benchmarks import Benchmark, answer_key, hub, mirror_index
 from refusal_checks.benchmarks.benchmark import stratified
 from refusal_checks.core.errors import (
     DataError,
@@ -21,7 +19,6 @@ from refusal_checks.core.errors import (
 )
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.settings import MultipleChoice
-from refusal_checks.core.text import clean
 from refusal_checks.evaluation.config import CandidateConfig
 from refusal_checks.evaluation.planning import Plan
 from refusal_checks.gates.gate import EVERY, Gate
@@ -37,23 +34,13 @@ class Loaded(NamedTuple):
     """The prompts of a run.
 
     Attributes:
-        left_out: number of prompts that the attack could not rewrite, by benchmark.
         usual: number of prompts without a limit and with a complete recording, by benchmark.
         recording: the recorded answers, if the candidate is a recording.
     """
 
     plan: Plan
-    left_out: Mapping[str, int]
     usual: Mapping[str, int]
     recording: Recording | None
-
-
-def prompts_of(benchmark: Benchmark, plan: Plan) -> Sequence[Prompt]:
-    """A benchmark's prompts; if it combines all attacks, the prompts under each."""
-    prompts: list[Prompt] = []
-    for name in benchmark.under or (benchmark.name,):
-        prompts += plan[name]
-    return prompts
 
 
 def load_prompts(
@@ -68,13 +55,12 @@ def load_prompts(
 ) -> Loaded:
     """Load the prompts of the gates' benchmarks; note which are left out.
 
-    For a benchmark that combines all attacks, load the prompts under each. For a partial
-    recording, load only prompts that it has answers to.
+    For a partial recording, load only prompts that it has answers to.
 
     Raises:
         UserError: the data cannot be read, or a gate's group is not in it.
     """
-    names = _benchmarks_of(gates, benchmarks)
+    names = list(dict.fromkeys(gate.benchmark for gate in gates))
     with hub.leaving_no_copy(redact):
         whole = _whole(names, benchmarks, mirror, multiple_choice)
     usual = {
@@ -83,11 +69,11 @@ def load_prompts(
     }
     for gate in gates:
         if gate.group_kind is not None:
-            _require_group(gate, prompts_of(benchmarks[gate.benchmark], whole))
+            _require_group(gate, whole[gate.benchmark])
     recording = _recording(answering, whole)
     if recording and answering.replay.partial:
         whole = _recorded(recording, whole, note)
-        empty = _without_prompts(benchmarks, gates, whole)
+        empty = _without_prompts(gates, whole)
         if empty:
             raise DataError(
                 f"{recording.path}: deselect {empty.id}: its group has no recorded answer"
@@ -96,23 +82,13 @@ def load_prompts(
         name: stratified(prompts, benchmarks[name].limit)
         for name, prompts in whole.items()
     }
-    empty = _without_prompts(benchmarks, gates, plan)
+    empty = _without_prompts(gates, plan)
     if empty:
         raise UserError(
             f"{_table(empty)}: raise the limit of prompts, {benchmarks[empty.benchmark].limit}, "
             "which leaves none of this group, or deselect the gate"
         )
-    plan, left_out = _attacked(plan, whole, benchmarks, gates, note)
-    return Loaded(plan, left_out, usual, recording)
-
-
-def _benchmarks_of(gates: Sequence[Gate], benchmarks: Benchmarks) -> list[str]:
-    """The benchmarks to load for gates; one that combines all attacks becomes those under each."""
-    names: dict[str, None] = {}
-    for gate in gates:
-        under = benchmarks[gate.benchmark].under
-        names |= dict.fromkeys(under or (gate.benchmark,))
-    return list(names)
+    return Loaded(plan, usual, recording)
 
 
 def _whole(
@@ -121,13 +97,11 @@ def _whole(
     mirror: Path | None,
     multiple_choice: MultipleChoice,
 ) -> Plan:
-    """All prompts of benchmarks, before attacks rewrite them."""
-    plain = {name: benchmarks[name].plain or name for name in names}
     loaded = {}
-    for name in set(plain.values()):
+    for name in names:
         prompts = mirror_index.load_checked(benchmarks[name], mirror)
         loaded[name] = answer_key.mark(prompts, benchmarks[name], multiple_choice)
-    return {name: loaded[plain[name]] for name in plain}
+    return loaded
 
 
 def _require_group(gate: Gate, prompts: Iterable[Prompt]) -> None:
@@ -196,41 +170,8 @@ def _recorded(recording: Recording, whole: Plan, note: Note) -> Plan:
     return plan
 
 
-def _attacked(
-    plan: Plan, whole: Plan, benchmarks: Benchmarks, gates: Sequence[Gate], note: Note
-) -> tuple[Plan, dict[str, int]]:
-    """Apply attacks: the rewritten prompts, and how many each attack could not rewrite."""
-    rewritten = dict(plan)
-    left_out: dict[str, int] = {}
-    unfit: dict[str, str] = {}
-    for name, prompts in plan.items():
-        if not benchmarks[name].attack:
-            continue
-        attack = attacks.find(benchmarks[name].attack, name)
-        unfit[name] = attack.unfit
-        rewritten[name], lost = rewrite(attack, prompts, Given(whole[name]))
-        if lost:
-            left_out[name] = len(lost)
-            note(
-                f"{name}: {len(lost)} of {len(prompts)} prompts are left out, because the "
-                f"attack cannot rewrite them ({attack.unfit or 'it returns them unchanged'}); "
-                f"the first is {clean(lost[0].id, 60)}"
-            )
-    empty = _without_prompts(benchmarks, gates, rewritten)
-    if empty:
-        why = unfit.get(empty.benchmark, "")
-        reason = f" ({why})" if why else ""
-        raise DataError(
-            f"{empty.source}: deselect {empty.id}, or take the attack out: it can rewrite none "
-            f"of the prompts{reason}"
-        )
-    return rewritten, left_out
-
-
-def _without_prompts(
-    benchmarks: Benchmarks, gates: Sequence[Gate], plan: Plan
-) -> Gate | None:
+def _without_prompts(gates: Sequence[Gate], plan: Plan) -> Gate | None:
     for gate in gates:
-        if not any(map(gate.looks_at, prompts_of(benchmarks[gate.benchmark], plan))):
+        if not any(map(gate.looks_at, plan[gate.benchmark])):
             return gate
     return None

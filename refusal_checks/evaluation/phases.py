@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from refusal_checks.core.errors import EvaluationError, first_of
+from refusal_checks.core.errors import first_of
 from refusal_checks.core.records import Record
 from refusal_checks.engines.servers import Work
 from refusal_checks.evaluation.aio import SingleFlight, gather_or_cancel
-from refusal_checks.evaluation.decider import AttackPools, Decider
+from refusal_checks.evaluation.decider import Decider
 from refusal_checks.evaluation.prepare import PreparedRun
 from refusal_checks.evaluation.publisher import BenchmarkFiles, Publisher
 from refusal_checks.evaluation.stream import Evaluation, Finished
@@ -68,7 +68,6 @@ class Pipeline:
             max_tokens=run.config.answering.sampling.max_tokens,
             published=published,
         )
-        self._pools = AttackPools.of(run.benchmarks, run.config.benchmarks)
 
     def turns(self, count: int) -> Sequence[Work]:
         """The work of each turn of the engines: all in one turn, or answers and then verdicts."""
@@ -103,8 +102,6 @@ class Pipeline:
         """Leave benchmarks undecided for these reasons, and judge the others."""
         for name, why in unfit.items():
             self._leave_undecided(name, why)
-            for pool in self._pools.give_up(name):
-                self._leave_undecided(pool, why)
         self._progress.leave_out(unfit.keys())
         await self._judge()
 
@@ -234,9 +231,3 @@ class Pipeline:
             await self._trusted.wait()
         decided = self._decider.decide(benchmark, records)
         self._publisher.publish(benchmark, records, decided)
-        for pool, worst in self._pools.add(benchmark, records):
-            if isinstance(worst, EvaluationError):
-                self._leave_undecided(pool, str(worst))
-            else:
-                outcomes = self._decider.decide(pool, worst)
-                self._publisher.publish(pool, worst, outcomes)

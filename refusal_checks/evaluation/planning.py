@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import NamedTuple
 
-from refusal_checks.benchmarks.attacks import as_judged
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Vote, unusable
 from refusal_checks.core.settings import Limits
@@ -17,6 +16,7 @@ from refusal_checks.core.verdicts import FILTERED, Judgement, Valid
 from refusal_checks.engines import kinds
 from refusal_checks.judges import cascade
 from refusal_checks.judges.judge import Judge
+from refusal_checks.judges.shown import as_judged
 from refusal_checks.metrics.refusal import weights_decide
 from refusal_checks.models.candidates import Candidate
 from refusal_checks.models.names import CandidateModel, JudgeModel, Served
@@ -227,7 +227,7 @@ def _unsure(
 def verdict_key(judge: Judge, prompt: Prompt, answer: str) -> str:
     """Return the content key of a verdict: equal answers to equal prompts are judged once.
 
-    Prompt and answer are as the judge sees them, without an attack. If the judge breaks up special
+    Prompt and answer are as the judge sees them. If the judge breaks up special
     tokens, the changed text is part of the key. A verdict on a multiple-choice answer says whether
     it is right, so the key includes the answer key.
     """

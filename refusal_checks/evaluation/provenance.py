@@ -9,12 +9,10 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import chain
-from typing import Any
 
 import psutil
 
-from refusal_checks.benchmarks import Benchmark, attacks, digest
-from refusal_checks.benchmarks.attacks.attack import SEED
+from refusal_checks.benchmarks import Benchmark, digest
 from refusal_checks.core import extensions
 from refusal_checks.core.files import sha256
 from refusal_checks.core.redaction import without_credentials
@@ -24,7 +22,7 @@ from refusal_checks.evaluation.config import (
     RunConfig,
     TrustConfig,
 )
-from refusal_checks.evaluation.loading import Loaded, prompts_of
+from refusal_checks.evaluation.loading import Loaded
 from refusal_checks.evaluation.planning import Judges, Pending, Task
 from refusal_checks.evaluation.verification import Verified
 from refusal_checks.judges import cascade, kind_of, template
@@ -62,11 +60,6 @@ def manifest(
         capabilities: of attached servers, by role, then by URL and model.
     """
     answering, judging, trust = config.answering, config.judging, config.trust
-    # A benchmark that combines all attacks on another has judges but no prompts of its own.
-    names = list(loaded.plan)
-    names += [
-        name for name in judges if name in config.benchmarks and name not in names
-    ]
     max_tokens = _max_tokens(judges)
     usual = min(max_tokens.values(), default=judging.sampling.max_tokens)
     return Manifest(
@@ -93,7 +86,7 @@ def manifest(
             name: {judge.name: judge.prompt_hash for judge in panel}
             for name, panel in judges.items()
         },
-        data={name: _data(config.benchmarks[name], loaded) for name in names},
+        data={name: _data(config.benchmarks[name], loaded) for name in loaded.plan},
         spec=config.written,
         thresholds={str(path): sha256(path) for path in config.files},
         accepted=config.accepted,
@@ -241,26 +234,15 @@ def _versions() -> dict[str, str]:
 
 
 def _data(benchmark: Benchmark, loaded: Loaded) -> Data:
-    prompts = prompts_of(benchmark, loaded.plan)
-    attack: dict[str, Any] = {}
-    if benchmark.attack:
-        recorded = attacks.recorded.known(benchmark.attack)
-        attack = {
-            "attack": benchmark.attack,
-            "attack_seed": SEED,
-            "left_out": loaded.left_out.get(benchmark.name, 0),
-            "attack_sha256": recorded.sha256 if recorded else "",
-        }
-    names = benchmark.under or (benchmark.name,)
+    prompts = loaded.plan[benchmark.name]
     return Data(
         revision=benchmark.revision,
         sha256=digest(prompts),
-        prompts=len({prompt.id for prompt in prompts}),
-        usual=max(loaded.usual.get(name, 0) for name in names),
+        prompts=len(prompts),
+        usual=loaded.usual.get(benchmark.name, 0),
         limit=benchmark.limit,
         max_answer_chars=benchmark.max_answer_chars,
         pinned=benchmark.is_pinned,
-        **attack,
     )
 
 

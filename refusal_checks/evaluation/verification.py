@@ -19,7 +19,6 @@ from typing import Literal, NamedTuple, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from refusal_checks.benchmarks.attacks import as_judged
 from refusal_checks.core.errors import EndpointError, ModelError
 from refusal_checks.core.prompts import Kind, Message, Prompt
 from refusal_checks.core.records import Completion
@@ -38,6 +37,7 @@ from refusal_checks.evaluation.recognition import (
 )
 from refusal_checks.judges import panel as panels
 from refusal_checks.judges.judge import Judge
+from refusal_checks.judges.shown import as_judged
 from refusal_checks.judges.trust import canary
 from refusal_checks.models.candidates import Candidate, ServedCandidate
 from refusal_checks.models.client.client import Client
@@ -300,8 +300,7 @@ class _CandidateCheck:
 
         Traits kept for kinds of prompts that this run does not ask stay.
         """
-        plain = (prompt for prompt in self._prompts if not prompt.is_continued)
-        chosen = list(islice(plain, REPEATED))
+        chosen = list(islice(self._prompts, REPEATED))
         conversations = [self._candidate.messages(prompt) for prompt in chosen]
         tokens = await self._first_tokens(conversations)
         if tokens:

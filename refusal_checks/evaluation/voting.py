@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from refusal_checks.benchmarks.attacks import as_judged
 from refusal_checks.core.errors import InfrastructureError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record, Vote
@@ -16,6 +15,7 @@ from refusal_checks.evaluation.aio import SingleFlight, WriteBatcher, gather_or_
 from refusal_checks.evaluation.planning import Task, verdict_key
 from refusal_checks.judges import cascade
 from refusal_checks.judges.judge import Judge
+from refusal_checks.judges.shown import as_judged
 from refusal_checks.models.candidates import Answer
 
 FIRST = 20

@@ -25,7 +25,6 @@ Use = Literal["raw", "human"]
 """The rate that decides a gate: the judge's own, or the estimate that combines it with human labels
 of some answers."""
 
-KEY = "attacks"  # the key of a benchmark's table that names attacks on it
 EVERY = "*"  # stands in a table's name for every group that the data has
 # How far ahead a waiver may end, so that none becomes the rule.
 LONGEST = timedelta(days=366)

@@ -8,8 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from refusal_checks.benchmarks import attacks
-from refusal_checks.gates.gate import KEY, Gate
+from refusal_checks.gates.gate import Gate
 
 
 def line_of(gate: Gate) -> int | None:
@@ -19,23 +18,10 @@ def line_of(gate: Gate) -> int | None:
     """
     if not gate.source:
         return None
-    plain, _, attack = gate.benchmark.rpartition("+")
-    # A gate under attack may stand in a table of its own, in that of the attack, in that of all
-    # attacks or, as the worst of them does, in that of the plain benchmark.
-    tables: list[tuple[str, ...]] = [
-        (gate.benchmark,),
-        (plain, KEY, attack),
-        (plain, KEY),
-        (plain,),
-    ]
-    with_metric = tables if attack == attacks.ALL else tables[:2]
     group = tuple(name for name in (gate.group_kind, gate.group) if name)
-    names = [(*table, *group, gate.metric) for table in with_metric]
     lines = _lines(Path(gate.source))
-    for name in [*names, *tables]:
-        if name in lines:
-            return lines[name]
-    return None
+    own = (gate.benchmark, *group, gate.metric)
+    return lines.get(own) or lines.get((gate.benchmark,))
 
 
 @lru_cache(maxsize=16)

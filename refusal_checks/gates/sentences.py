@@ -16,19 +16,11 @@ from refusal_checks.gates.wording import exact
 from refusal_checks.metrics import METRICS, Metric
 
 _WORDS = {
-    Kind.SAFETY.value: ("harmful prompts", "every time", "under every attack"),
-    Kind.SANITY.value: (
-        "harmless prompts",
-        "at least once",
-        "under at least one attack",
-    ),
-    Kind.SENSITIVE.value: (
-        "sensitive prompts",
-        "by its worst answer",
-        "under the worst attack",
-    ),
+    Kind.SAFETY.value: ("harmful prompts", "every time"),
+    Kind.SANITY.value: ("harmless prompts", "at least once"),
+    Kind.SENSITIVE.value: ("sensitive prompts", "by its worst answer"),
 }
-"""What prompts are called, how often their worst answers refuse, and under how many attacks."""
+"""What prompts are called, and how often their worst answers refuse."""
 
 USES = {
     "human": "with people's labels of some answers",
@@ -252,7 +244,7 @@ def _side(number: float, bound: float) -> int:
 def _subject(verdict: Verdict) -> str:
     gate, metric = verdict.gate, METRICS[verdict.gate.metric]
     others = ("prompts", *_WORDS[Kind.SENSITIVE.value][1:])
-    prompts, worst, attacks = _WORDS.get(verdict.kind, others)
+    prompts, worst = _WORDS.get(verdict.kind, others)
     group = ""
     if gate.group and gate.group_kind:
         kind = _kind(gate.group_kind)
@@ -269,7 +261,6 @@ def _subject(verdict: Verdict) -> str:
         prompts=prompts + group,
         group=group,
         worst=worst,
-        attacks=attacks,
     )
     return text[0].upper() + text[1:]
 

@@ -5,9 +5,6 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from refusal_checks.benchmarks import attacks
-from refusal_checks.benchmarks.attacks import name_of
-from refusal_checks.gates.gate import KEY
 from refusal_checks.gates.score_files import Scores
 from refusal_checks.metrics import METRICS
 
@@ -15,10 +12,7 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")  # a TOML key that needs no quotes
 
 
 def as_toml(runs: Sequence[Mapping[str, Scores]], command: str, date: str) -> str:
-    """Write a run file with gates that these runs pass; it names the command and the ISO date.
-
-    The worst attack gets no gate, because its figures come from other benchmarks' answers.
-    """
+    """Write a run file with gates that these runs pass; it names the command and the ISO date."""
     lines = [f"# Written by: {_comment(command)}", "# From the runs:"]
     origins: dict[str, None] = {}
     for run in runs:
@@ -27,22 +21,12 @@ def as_toml(runs: Sequence[Mapping[str, Scores]], command: str, date: str) -> st
             origins[f"#   {candidate} of {started}"] = None
     lines += origins
     for name in dict.fromkeys(name for run in runs for name in run):
-        if name.endswith(name_of("", attacks.ALL)):
-            continue
-        lines.append(f"\n[{_table(name)}]")
+        table = name if _BARE.fullmatch(name) else _quoted(name)
+        lines.append(f"\n[{table}]")
         origin = f"source = {_quoted(command)}, date = {date}"
         for gate in _gates([run[name] for run in runs if name in run]):
             lines.append(f"{gate}, {origin} }}")
     return "\n".join(lines) + "\n"
-
-
-def _table(benchmark: str) -> str:
-    """The name of a benchmark's table; under attack, it lies within the plain benchmark's."""
-    plain, _, attack = benchmark.rpartition("+")
-    path = [benchmark]
-    if plain and attacks.is_known(attack):
-        path = [plain, KEY, attack]
-    return ".".join(part if _BARE.fullmatch(part) else _quoted(part) for part in path)
 
 
 def _gates(runs: Sequence[Scores]) -> Iterator[str]:

@@ -17,7 +17,7 @@ from refusal_checks.benchmarks.custom import KINDS
 from refusal_checks.core.errors import ThresholdError, require_known
 from refusal_checks.core.settings import BenchmarkTable, Frozen
 from refusal_checks.core.suggestions import near, share
-from refusal_checks.core.verdicts import Chosen, Valid
+from refusal_checks.core.verdicts import Chosen
 from refusal_checks.gates.gate import (
     Decision,
     Gate,
@@ -288,8 +288,8 @@ def holds_groups(key: str, value: Any) -> bool:
 
 def metrics_of(
     where: str, table: BenchmarkTable, benchmark: Benchmark | None
-) -> tuple[list[str], type[Valid]]:
-    """Names of a benchmark's metrics, and the type of verdict that determines them.
+) -> list[str]:
+    """Names of a benchmark's metrics.
 
     If the file does not say the benchmark's kind, the metrics of all kinds count. The benchmark is
     None if the table defines it.
@@ -311,4 +311,4 @@ def metrics_of(
         is_of_kind = kind is None or kind in metric.kinds
         if is_of_kind and reads in metric.reads:
             names.append(metric.name)
-    return names, reads
+    return names

@@ -24,15 +24,13 @@ from typing import Any
 
 from refusal_checks import judges
 from refusal_checks.benchmarks import Benchmark
-from refusal_checks.benchmarks.attacks import Attacked
 from refusal_checks.core import extensions
 from refusal_checks.core.errors import ThresholdError, require_known
 from refusal_checks.core.extensions import ExtensionError
 from refusal_checks.core.settings import BenchmarkTable
 from refusal_checks.core.suggestions import near
 from refusal_checks.core.text import clean
-from refusal_checks.gates import attack_tables, tables, toml_file
-from refusal_checks.gates.attack_tables import AttackTables
+from refusal_checks.gates import tables, toml_file
 from refusal_checks.gates.gate import EVERY, LONGEST, Gate, GateKey, Waiver, today
 from refusal_checks.gates.tables import Bounds, GateSettings, where_of
 from refusal_checks.gates.toml_file import EXTENSIONS
@@ -64,7 +62,6 @@ class Thresholds:
     gates: tuple[Gate, ...] = ()
     tables: Mapping[str, BenchmarkTable] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    attacked: Attacked = field(default_factory=dict)
 
 
 def merge(
@@ -79,9 +76,8 @@ def merge(
     Waivers must hold on ``day``, or today. A ThresholdError names the file, the table, the key, and
     the nearest valid name, which may be one of ``others``: tables that are no benchmarks.
     """
-    under = attack_tables.read(parsed)
-    merged = under.shared(tables.read_tables(under.files, benchmarks))
-    written, waivers = _written(under, merged, benchmarks, settings, others)
+    merged = tables.read_tables(parsed, benchmarks)
+    written, waivers = _written(parsed, merged, benchmarks, settings, others)
     written = _with_defaults(written, merged, settings)
     gates = [gate for several in written.values() for gate in several]
     _require_own_ids(gates)
@@ -89,11 +85,11 @@ def merge(
     gates = list(_with_groups(gates, written.keys(), notes))
     gates = _set_apart(gates, {*written, *(gate.key for gate in gates)})
     gates = _with_waivers(gates, waivers, day or today())
-    return Thresholds(tuple(gates), merged, tuple(notes), under.attacked)
+    return Thresholds(tuple(gates), merged, tuple(notes))
 
 
 def _written(
-    under: AttackTables,
+    parsed: Mapping[Path, dict[str, Any]],
     merged: Mapping[str, BenchmarkTable],
     benchmarks: Mapping[str, Benchmark],
     settings: GateSettings,
@@ -102,17 +98,12 @@ def _written(
     """The gates in files, and the waivers that stand alone; later ones win."""
     written: Written = {}
     waivers: dict[GateKey, Waiver] = {}
-    for path, content in under.files.items():
+    for path, content in parsed.items():
         for name, table in content.items():
-            where, plain = f"{path}: [{name}]", under.plain.get(name, name)
-            if not merged[plain].is_own:
-                _require_benchmark(where, plain, table, benchmarks, others)
-            about = merged[plain].model_copy(update={"judge": merged[name].judge})
-            metrics, verdicts = tables.metrics_of(where, about, benchmarks.get(plain))
-            metrics = under.metrics(path, name, metrics, verdicts)
-            if under.stands_for_all(name):
-                # Each attack has a gate on its invalid answers, and these are the same answers.
-                written[name, invalid_rate.name, None, None] = []
+            where = f"{path}: [{name}]"
+            if not merged[name].is_own:
+                _require_benchmark(where, name, table, benchmarks, others)
+            metrics = tables.metrics_of(where, merged[name], benchmarks.get(name))
             for key, value in _gate_keys(name, table):
                 bounds = tables.read_bounds(path, key, value, metrics)
                 if bounds is None:

@@ -155,9 +155,7 @@ def exchange(prompt: Prompt, shown: str, special: SpecialTokens) -> list[Message
         if turns and turns[-1].role == role:
             text = f"{turns.pop().content}\n\n{text}"
         turns.append(Message(role, text))
-    # An answer that was begun for the model goes on in the same turn.
-    begun = turns.pop().content if prompt.is_continued else ""
-    return [*turns, Message("assistant", f"{begun}{shown}")]
+    return [*turns, Message("assistant", shown)]
 
 
 def marker(request: str, answer: str) -> str:

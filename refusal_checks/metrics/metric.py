@@ -67,8 +67,8 @@ class Metric:
         in_per_cent: True if a figure from 0 to 1 is shown in per cent.
         scored: what reports call a prompt's score.
         sentence: template of a sentence about the candidate, without a full stop, for example
-            ``Refuses {figure} of {prompts}``. Further fields are {group}, {worst} (how often the
-            worst answer refuses) and {attacks} (how many attacks).
+            ``Refuses {figure} of {prompts}``. Further fields are {group} and {worst} (how often the
+            worst answer refuses).
     """
 
     name: str
@@ -176,7 +176,7 @@ class Metric:
 
 METRICS: dict[str, Metric] = {}
 
-PLACES = ("figure", "prompts", "group", "worst", "attacks")
+PLACES = ("figure", "prompts", "group", "worst")
 """What a metric's sentence may name."""
 
 

@@ -148,13 +148,6 @@ class ServedCandidate:
         return [answer for (answer,) in await asyncio.gather(*requests)]
 
     async def _answer(self, prompt: Prompt, first: int, count: int) -> Sequence[Answer]:
-        support = self._client.capabilities.prefill
-        if prompt.is_continued and support is not Support.YES:
-            why = (
-                f"take the attack {prompt.attack} out, or serve the candidate with vLLM: "
-                f"{self._client.url}: continue_final_message is {support}"
-            )
-            return [Invalid(Reason.NO_PREFILL, why)] * count
         try:
             choices = await self._choices(prompt, first, count)
         except FilteredError:
@@ -183,7 +176,6 @@ class ServedCandidate:
             logprobs=self._weighs and not is_later,
             # The tokens are also counted.
             return_token_ids=is_later and self._sampling.samples > 1,
-            is_continued=prompt.is_continued,
         )
         choices = await self._client.chat(messages, params)
         has_tokens = all(choice.token_ids for choice in choices)
@@ -201,7 +193,6 @@ class ServedCandidate:
         means = await self._client.score_logprobs(
             self.messages(prompt),
             list(answers.values()),
-            is_continued=prompt.is_continued,
         )
         scored = {}
         for (key, answer), mean in zip(answers.items(), means, strict=True):

@@ -29,8 +29,6 @@ class Parameters:
         for gate in self._session.spec.gates:
             benchmark = self._session.benchmarks[gate.benchmark]
             marks = self._marks(benchmark.kind)
-            if benchmark.attack:
-                marks += self._marks("attack")
             params.append(pytest.param(gate, id=gate.id, marks=marks))
         return params
 

@@ -18,7 +18,6 @@ from refusal_checks.metrics import METRICS, rejection_rate
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.metrics.worst_case import worst_of_k_rate
 from refusal_checks.models.names import RECORDED_LABELS
-from refusal_checks.reports import attack_matrix
 from refusal_checks.reports.explain import select
 from refusal_checks.results.benchmark_summary import BenchmarkSummary
 from refusal_checks.results.release import release_decision
@@ -184,7 +183,7 @@ def _unchecked(remedy: str, margins: str, gates: Sequence[Gate]) -> str:
 
 
 def of_benchmarks(run: RunSummary) -> Iterator[str]:
-    """Answers without a verdict, prompts not evaluated, requests to judges, effects of attacks."""
+    """Answers without a verdict, prompts not evaluated, requests to judges."""
     for name, summary in run.benchmarks.items():
         if summary.invalid:
             reasons = ", ".join(
@@ -200,7 +199,6 @@ def of_benchmarks(run: RunSummary) -> Iterator[str]:
         if run.unfinished:
             yield f"{name}: {summary.prompts} of {summary.planned} prompts judged so far"
         yield from judges_asked(name, summary)
-    yield from attack_matrix.lines(run)
     yield from worst_answers(run)
 
 

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from refusal_checks.benchmarks import attacks
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.prompts import Kind, Prompt
 from refusal_checks.core.records import Record, is_disputed
@@ -84,11 +83,6 @@ class BenchmarkSummary:
     judge_scores: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     distributions: Mapping[str, Distribution] = field(default_factory=dict)
     parts: tuple[str, ...] = ()  # benchmarks whose prompts are all among this one's
-    # the attack on its prompts; ``attacks.ALL`` for each prompt's worst; empty for none
-    attack: str = ""
-    plain: str = ""  # the benchmark that is attacked
-    # refusal confidence by prompt id, if it is under attack or attacked
-    confidences: Mapping[str, float] = field(default_factory=dict)
     # how often the second judge of a cascade was asked; None where there is none
     second: SecondAsked | None = None
     cut: int = 0  # answers that were too long for the judge to see in full
@@ -114,11 +108,6 @@ class BenchmarkSummary:
     alike_answer: str = ""
     # the verdict on a scale that the answers to all prompts (20 or more) share; else empty
     one_value: str = ""
-
-    @property
-    def is_repeated(self) -> bool:
-        """True if its answers are those of other benchmarks, under each prompt's worst attack."""
-        return self.attack == attacks.ALL
 
 
 def summarise(

@@ -59,16 +59,10 @@ class Data(_Facts):
     # the most characters of an answer that its judges are shown
     max_answer_chars: int | None = None
     pinned: bool = True  # other rows would have been refused
-    # the attack that rewrote the prompts, with this seed; empty for none
-    attack: str = ""
-    attack_seed: int = 0
-    # digest of the file with the attack's texts, if it has one
-    attack_sha256: str = ""
-    left_out: int = 0  # prompts that the attack could not rewrite
 
     @property
     def is_partial(self) -> bool:
-        return self.prompts + self.left_out < self.usual
+        return self.prompts < self.usual
 
 
 class Hardware(_Facts):

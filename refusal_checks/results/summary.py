@@ -118,15 +118,11 @@ class Balance:
 
 
 def distinct(benchmarks: Mapping[str, BenchmarkSummary]) -> dict[str, BenchmarkSummary]:
-    """Leave out benchmarks under attack and parts of others, so that each prompt counts once."""
+    """Leave out parts of other benchmarks, so that each prompt counts once."""
     parts: set[str] = set()
     for figures in benchmarks.values():
         parts.update(figures.parts)
-    return {
-        name: figures
-        for name, figures in benchmarks.items()
-        if name not in parts and not figures.attack
-    }
+    return {name: figures for name, figures in benchmarks.items() if name not in parts}
 
 
 def balance(

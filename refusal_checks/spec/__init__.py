@@ -17,7 +17,6 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SkipValidation
 
 from refusal_checks.benchmarks import Benchmark, catalogue, discover
-from refusal_checks.benchmarks.attacks import Attacked
 from refusal_checks.core import extensions
 from refusal_checks.core.errors import ThresholdError, UserError
 from refusal_checks.core.settings import BenchmarkTable, Limits, MultipleChoice
@@ -75,7 +74,6 @@ class RunSpec(BaseModel):
 
     Attributes:
         benchmarks: keys of benchmarks other than gates, by name of the benchmark.
-        attacked: the attacks on each benchmark.
         files: the run files, in order.
         notes: remarks about the files for the user.
     """
@@ -102,7 +100,6 @@ class RunSpec(BaseModel):
     benchmarks: SkipValidation[Mapping[str, BenchmarkTable]] = Field(
         default_factory=dict
     )
-    attacked: SkipValidation[Attacked] = Field(default_factory=dict)
     files: SkipValidation[tuple[Path, ...]] = ()
     notes: tuple[str, ...] = ()
     _layers: tuple[Layer, ...] = PrivateAttr(())
@@ -171,7 +168,7 @@ class RunSpec(BaseModel):
                     f"{written}: read the run from a file, to change its gates"
                 )
             merged = type(self)._merged([*self._layers, layer], self.files)
-            names = ("gates", "benchmarks", "attacked", "notes", "settings")
+            names = ("gates", "benchmarks", "notes", "settings")
             changed = {name: getattr(merged, name) for name in names}
         spec = self.model_copy(update=changed)
         spec._layers = (*self._layers, layer)
@@ -199,7 +196,6 @@ class RunSpec(BaseModel):
                 **tables,
                 "gates": merged.gates,
                 "benchmarks": merged.tables,
-                "attacked": merged.attacked,
                 "files": files,
                 "notes": merged.notes,
             }
@@ -209,7 +205,7 @@ class RunSpec(BaseModel):
 
     def catalogue(self) -> Mapping[str, Benchmark]:
         """All benchmarks that gates may use, including those that the files define."""
-        return catalogue(self.benchmarks, self.attacked)
+        return catalogue(self.benchmarks)
 
     def where(self, key: str) -> str:
         """Name the place where a key such as ``judge.args`` was written last, for messages."""

@@ -71,7 +71,6 @@ def test_the_gates_are_decided_as_on_vllm(tmp_path: Path) -> None:
         "structured_outputs": "ignored",
         "seed": "yes",
         "top_k": "yes",
-        "prefill": "ignored",
     }
     assert manifest["tokens"]["candidate"]["requests"] == 8 * 2
 

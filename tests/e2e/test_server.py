@@ -110,7 +110,7 @@ def test_an_answer_weighs_the_same_while_it_is_written_and_afterwards(
             return [
                 *zip(
                     given,
-                    await client.score_logprobs(turns, answers, is_continued=False),
+                    await client.score_logprobs(turns, answers),
                     strict=True,
                 )
             ]

@@ -93,11 +93,6 @@ def test_markers_and_keywords_select_what_is_evaluated(project: Project) -> None
     assert project.gate("-m", "safety", "-k", "not zh").ret == UNSHOWN
     assert len(project.asked(judge=False)) == 80
     project.gate("-k", "smoke_unsafe and zh", "--fresh").assert_outcomes(passed=1)
-    attacks = '[smoke_unsafe]\nattacks = ["base64"]\nrejection_rate = { min = 0.8 }\n'
-    project.thresholds(attacks)
-    plain = project.gate("--collect-only", "-q", "-m", "not attack")
-    assert IDS[0] in plain.outlines
-    assert not any("+" in line for line in plain.outlines)
     project.thresholds(f"{SAFE_GATE}[judge.check]\ninjection = false\n")
     listed = project.run("--collect-only", "-q", "-m", "judge").outlines
     assert "test_gates.py::test_judge[specificity]" in listed

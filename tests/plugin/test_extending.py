@@ -70,7 +70,6 @@ def contributed(project: Project) -> Project:
     assert {recipe.lower() for recipe in recipes} - {"judge prompt"} == folders.keys()
     kinds = {
         "BENCHMARKS = (": "benchmark",
-        "ATTACKS = ": "attack",
         "def build(": "way of judging",
         "@mean(": "metric",
         "ENGINE = ": "engine",
@@ -100,10 +99,9 @@ def test_each_recipe_takes_one_file_of_this_package(contributed: Project) -> Non
     assert "office: everyday office requests" in said
     tables = _python(
         "from tools.docs_site.generated import makers\n"
-        "for name in ('attacks', 'benchmarks', 'metrics', 'commands'): print(makers()[name]())"
+        "for name in ('benchmarks', 'metrics', 'commands'): print(makers()[name]())"
     )
     for name in (
-        "`politely`",
         "`office_brief`",
         "`apology_rate`",
         "## benchmarks",
@@ -159,7 +157,6 @@ def test_a_gate_run_uses_what_a_package_adds(
     for part in (
         "office: everyday office requests",
         "acme-gates 1.0 (acme_gates.brief): way of judging brief",
-        "acme-gates 1.0 (acme_gates.politely): attack politely",
         "acme-gates 1.0 (acme_gates.apology): metric apology_rate",
         "acme-gates 1.0 (acme_gates.outcomes): report format --outcomes",
         "acme-gates 1.0 (acme_gates.models): models by name",

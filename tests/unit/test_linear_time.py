@@ -13,8 +13,6 @@ from typing import Any
 
 import pytest
 
-from refusal_checks.benchmarks.attacks.coded import reword
-from refusal_checks.benchmarks.attacks.encodings import ENCODINGS, hidden_text
 from refusal_checks.core.layout import wrapped
 from refusal_checks.core.redaction import placeless, without_credentials
 from refusal_checks.core.special_tokens import FAMILIES
@@ -22,6 +20,7 @@ from refusal_checks.core.text import clean, clean_lines, storable, visible
 from refusal_checks.judges import rules, template
 from refusal_checks.judges.kinds import multiple_choice, refusal
 from refusal_checks.judges.option_reader import LIMIT
+from refusal_checks.judges.shown import hidden_text
 from refusal_checks.judges.trust.spreadsheet import guarded, unguarded
 from refusal_checks.models import token_files
 from refusal_checks.models.client import reasoning, server_errors
@@ -125,9 +124,7 @@ PARSERS: Mapping[str, Callable[[str], object]] = {
     "special tokens broken up": FAMILIES.broken_up,
     "markdown": lambda text: markdown.escape(text),
     "answer": lambda text: reasoning.split_reasoning({"content": text}, "</think>"),
-    **{name: encoding.decode for name, encoding in ENCODINGS.items()},
     "hidden_text": hidden_text,
-    "past tense": reword,
     "credentials": without_credentials,
     "places": placeless,
     "names": visible,

@@ -1,12 +1,11 @@
-"""Tables of the benchmarks, attacks and metrics of the package."""
+"""Tables of the benchmarks and metrics of the package."""
 
 from __future__ import annotations
 
 import re
 from inspect import cleandoc
 
-from refusal_checks.benchmarks import Benchmark, attacks, discover
-from refusal_checks.benchmarks.attacks import Attack, Family
+from refusal_checks.benchmarks import Benchmark, discover
 from refusal_checks.core.extensions import OWN, origin
 from refusal_checks.metrics import METRICS, Metric
 from tools.docs_site.markdown import code, sentence, table
@@ -21,22 +20,6 @@ def as_table() -> str:
 def _benchmark(name: str, benchmark: Benchmark) -> tuple[str, ...]:
     marker = code(benchmark.kind.value)
     return code(name), marker, code(benchmark.judge), sentence(benchmark.description)
-
-
-def attacks_table() -> str:
-    """List all attacks with what they do and where they were published."""
-    rows = [_attack(attack) for _, attack in sorted(attacks.discover().items())]
-    return table(("attack", "what it does", "source"), rows)
-
-
-def _attack(attack: Attack | Family) -> tuple[str, ...]:
-    if isinstance(attack, Family):
-        names = attack.examples
-        about = f"{attack.description} ({attack.parameter})"
-    else:
-        names = (attack.name,)
-        about = attack.description
-    return ", ".join(map(code, names)), about, _linked(attack.source)
 
 
 def metrics_table() -> str:

@@ -58,7 +58,6 @@ def _makers() -> Iterator[tuple[str, Callable[[], str]]]:
     yield "commands", commands.reference
     yield "judge-prompts", judge_prompts.as_table
     yield "benchmarks", benchmarks.as_table
-    yield "attacks", benchmarks.attacks_table
     yield "metrics", benchmarks.metrics_table
     for kind in RESERVATION_KINDS:
         yield f"reservations/{kind}", partial(options.reservations, kind)

@@ -281,7 +281,7 @@ def _difference(
 async def _as_gate(
     client: Client, messages: Sequence[Message], answers: Sequence[Completion]
 ) -> list[float | None]:
-    return await client.score_logprobs(messages, answers, is_continued=False)
+    return await client.score_logprobs(messages, answers)
 
 
 async def _one_by_one(

@@ -37,7 +37,6 @@ class Transformers(Engine):
         n=Support.IGNORED,
         logprobs=Support.IGNORED,
         structured_outputs=Support.IGNORED,
-        prefill=Support.IGNORED,
         scoring=Support.IGNORED,
     )
 

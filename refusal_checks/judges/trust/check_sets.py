@@ -16,13 +16,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from refusal_checks.benchmarks.attacks import as_judged
 from refusal_checks.benchmarks.suites.bundled import ANSWERS
 from refusal_checks.core.data_files import read_rows
 from refusal_checks.core.language import other_language
 from refusal_checks.core.prompts import Kind, Message, Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.verdicts import Binary, Graded, Harm, Label, Rated, Valid
+from refusal_checks.judges.shown import as_judged
 from refusal_checks.judges.trust import canary
 from refusal_checks.judges.trust.canary import HOSTILE
 from refusal_checks.models.recordings.recording import Recording, ReplayCandidate

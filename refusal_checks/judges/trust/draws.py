@@ -16,13 +16,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from refusal_checks.benchmarks.attacks import as_judged
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Kind, Prompt
 from refusal_checks.core.records import Record
 from refusal_checks.core.store import content_key
 from refusal_checks.core.text import clean
 from refusal_checks.core.verdicts import Binary, Invalid, Label, Reason
+from refusal_checks.judges.shown import as_judged
 from refusal_checks.judges.trust import spreadsheet
 
 HEADER = ("label", "prompt", "answer", "key", "draw")
@@ -220,6 +220,6 @@ def prompt_keys(prompts: Iterable[Prompt]) -> set[str]:
     """The keys of all texts that sheets may show for these prompts."""
     keys = set()
     for prompt in prompts:
-        original = prompt.original
+        original = prompt.as_judged
         keys |= {prompt_key(original.transcript), prompt_key(original.request)}
     return keys

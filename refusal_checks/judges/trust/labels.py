@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from refusal_checks.benchmarks.attacks import as_judged
 from refusal_checks.core.data_files import header, require_in_data
 from refusal_checks.core.errors import LabelError, require_known
 from refusal_checks.core.labelling import LEAST, by_whom, is_model
@@ -19,6 +18,7 @@ from refusal_checks.core.records import Record
 from refusal_checks.core.text import brief
 from refusal_checks.core.verdicts import Binary, Label, PartialCount
 from refusal_checks.judges.rules import LABELS
+from refusal_checks.judges.shown import as_judged
 from refusal_checks.judges.trust import spreadsheet
 from refusal_checks.judges.trust.draws import (
     Draw,

@@ -19,8 +19,7 @@ class Support(StrEnum):
 class Capabilities:
     """The capabilities of a server (see ``CONSEQUENCES``); by default it has all, like vLLM.
 
-    Whether a server ignores top_k cannot be seen. ``prefill``, continuing an answer that has begun,
-    is tried where an attack needs it, and is assumed elsewhere. ``scoring`` means that the server
+    Whether a server ignores top_k cannot be seen. ``scoring`` means that the server
     returns the token ids of an answer, and their log-probabilities afterwards; ``first_tokens``
     means that it lists tokens that an answer could begin with. A server that refuses ``max_tokens``
     takes ``max_completion_tokens``. ``refused`` lists further sampling settings, such as
@@ -32,7 +31,6 @@ class Capabilities:
     structured_outputs: Support = Support.YES
     seed: Support = Support.YES
     top_k: Support = Support.YES
-    prefill: Support = Support.YES
     scoring: Support = Support.YES
     first_tokens: Support = Support.YES
     max_tokens: Support = Support.YES
@@ -85,9 +83,8 @@ class Capabilities:
         """The capabilities that figures depend on, for manifests; common ones only if missing."""
         words = {field.name: str(getattr(self, field.name)) for field in fields(self)}
         del words["scoring"], words["first_tokens"], words["refused"]
-        for name in ("prefill", "max_tokens"):
-            if words[name] == Support.YES:
-                del words[name]
+        if words["max_tokens"] == Support.YES:
+            del words["max_tokens"]
         return words | dict.fromkeys(sorted(self.refused), LEFT_OUT)
 
 
@@ -109,7 +106,5 @@ CONSEQUENCES: Mapping[str, str] = {
     "structured_outputs": "no structured outputs, so the strict parser reads verdicts from plain "
     "answers",
     "seed": "seeds do not reproduce answers, so another run may draw different ones",
-    "prefill": "it does not go on with an answer that has begun (continue_final_message), so the "
-    "attack prefill is not tried",
     "top_k": "top_k is refused and not sent, so the server's own setting applies",
 }

@@ -60,12 +60,6 @@ TEMPLATE_FIELD = "chat_template_kwargs"
 
 TOKENIZE = "/../tokenize"  # on vLLM, beside /v1 and not below it
 
-CONTINUED: Mapping[str, Any] = {
-    "continue_final_message": True,
-    "add_generation_prompt": False,
-}
-"""Request fields that make vLLM continue the last message, an answer that has begun."""
-
 Read = TypeVar("Read")
 
 MOST_NAMES = 5
@@ -92,7 +86,6 @@ class RequestParams:
         top_k: 0 for no limit; always sent, since servers' defaults differ.
         seed: seed of the first answer; vLLM uses seed + i for answer i.
         schema: JSON schema that answers must follow, if any.
-        is_continued: True to continue the last message.
         further: the run's other settings, by their names in requests.
     """
 
@@ -106,7 +99,6 @@ class RequestParams:
     return_token_ids: bool = False
     schema: Mapping[str, Any] | None = None
     stop: tuple[str, ...] = ()
-    is_continued: bool = False
     further: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     @classmethod
@@ -157,8 +149,6 @@ class RequestParams:
                 body[name] = value
         if self.stop:
             body["stop"] = list(self.stop)
-        if self.is_continued:
-            body |= CONTINUED
         if self.schema is not None:
             form = {"name": "verdict", "strict": True, "schema": self.schema}
             body["response_format"] = {"type": "json_schema", "json_schema": form}
@@ -246,8 +236,7 @@ class Client:
         """Request ``options.n`` answers to a conversation, within what the context leaves."""
         requested = options.max_tokens
         limit = min(requested, self.context or requested)
-        # An answer that has begun has no reasoning.
-        reasoning_end = "" if options.is_continued else self._reasoning_end
+        reasoning_end = self._reasoning_end
 
         def read(response: Any) -> tuple[Completion, ...]:
             if options.return_token_ids:
@@ -302,8 +291,6 @@ class Client:
         self,
         messages: Sequence[Message],
         answers: Sequence[Completion],
-        *,
-        is_continued: bool,
     ) -> list[float | None]:
         """Compute ``mean_logprob`` of answers to a conversation, with one forward pass for each.
 
@@ -312,7 +299,7 @@ class Client:
         into one request: vLLM computes their common prompt again for each, but one request costs
         less than many.
         """
-        prompt = await self._prompt_ids(messages, is_continued)
+        prompt = await self._prompt_ids(messages)
         written: list[list[int]] = []
         for answer in answers:
             ids = unpacked(answer.token_ids)
@@ -340,16 +327,12 @@ class Client:
             for tokens, answer in zip(listed, answers, strict=True)
         ]
 
-    async def _prompt_ids(
-        self, messages: Sequence[Message], is_continued: bool
-    ) -> list[int]:
+    async def _prompt_ids(self, messages: Sequence[Message]) -> list[int]:
         """The token ids of a conversation, asked for unless its answers have just come."""
         kept = self._prompts.pop(tuple(messages), "")
         if kept:
             return unpacked(kept)
-        brief = RequestParams(
-            max_tokens=1, return_token_ids=True, is_continued=is_continued
-        )
+        brief = RequestParams(max_tokens=1, return_token_ids=True)
         return await self.ask(messages, brief.body, read_prompt_ids)
 
     def _keep_prompt_ids(self, messages: Sequence[Message], response: Any) -> None:

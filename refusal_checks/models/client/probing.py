@@ -9,14 +9,13 @@ from refusal_checks.core.errors import EndpointError
 from refusal_checks.core.prompts import Message
 from refusal_checks.core.records import Completion
 from refusal_checks.models.client.capabilities import Capabilities, Support
-from refusal_checks.models.client.client import CONTINUED, Client, RequestParams
+from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.client.label_probabilities import (
     label_fields,
     read_first_tokens,
 )
 from refusal_checks.models.client.reasoning import written
 from refusal_checks.models.client.server_errors import MALFORMED, TransientError
-from refusal_checks.models.client.usage import tokens
 
 QUESTION = "Name a colour, an animal and a number, as JSON."
 """A question with many possible answers, so that a seed makes a difference."""
@@ -164,7 +163,7 @@ async def _scores(client: Client, options: RequestParams) -> Support:
             choice.text, token_ids=choice.token_ids, reasoning=choice.reasoning
         )
         # Two, since some servers read only the first prompt of a request.
-        means = await client.score_logprobs(turns, [answer] * 2, is_continued=False)
+        means = await client.score_logprobs(turns, [answer] * 2)
     except (EndpointError, *MALFORMED):
         return Support.REFUSED
     for mean in means:
@@ -204,36 +203,3 @@ async def _ask(client: Client, fields: Mapping[str, Any]) -> Choices:
 def _is_refusal(fault: EndpointError) -> bool:
     """True if the error means that the server refuses the request's fields."""
     return not isinstance(fault, TransientError) or fault.status == _BROKEN
-
-
-def try_prefill(client: Client) -> None:
-    """Find out whether the client's server continues an answer that has begun.
-
-    It is asked with and without ``continue_final_message``: a server that continues reads fewer
-    tokens, because nothing marks the end of the message and the beginning of the next. This updates
-    the client's capabilities. A server that reports no token counts is taken as unable; a busy or
-    failing one leaves the question open and raises EndpointError.
-    """
-    turns = (Message("user", QUESTION), Message("assistant", BEGUN))
-
-    async def prompt_tokens(fields: Mapping[str, Any]) -> int | None:
-        """None if the server refuses the request."""
-        brief = {"max_tokens": 1, "temperature": 0.0, **fields}
-        try:
-            return await client.ask(turns, brief, lambda response: tokens(response)[0])
-        except EndpointError as fault:
-            if not _is_refusal(fault):
-                raise
-            return None
-
-    async def support() -> Support:
-        async with client:
-            continued = await prompt_tokens(CONTINUED)
-            if continued is None:
-                return Support.REFUSED
-            # One that refuses the message without the field takes it only to go on with it.
-            if continued == await prompt_tokens({}):
-                return Support.IGNORED
-            return Support.YES
-
-    client.capabilities = replace(client.capabilities, prefill=asyncio.run(support()))

@@ -75,7 +75,7 @@ class Recording:
             f"{self.path}: record answers to {benchmark}, or gate the rest with "
             f"--set recording.partial=true: {len(others)} of its {len(prompts)} ids have other "
             f"prompts there; {clean(first.id, 60)} is {recorded}, not {expected}. Rename the "
-            "column if it holds attacks or translations"
+            "column if it holds rewritings or translations"
         )
 
     def _contents(self, missing: Sequence[Prompt]) -> str:

@@ -22,7 +22,6 @@ from refusal_checks.gates.gate import AllowedRange
 from refusal_checks.gates.wording import requirement
 from refusal_checks.metrics import METRICS
 from refusal_checks.reports import changes, explain, rating_agreement, remarks
-from refusal_checks.reports.attack_matrix import matrix
 from refusal_checks.reports.page import charts
 from refusal_checks.reports.page.charts import Bars, Columns, Radar
 from refusal_checks.reports.page.gate_rows import Section, rows, sections
@@ -63,11 +62,10 @@ class Report:
 
     @property
     def invalid(self) -> int:
-        """Number of answers without a verdict; answers that benchmarks share count once."""
+        """Number of answers without a verdict."""
         return sum(
             sum(benchmark.invalid.values())
             for benchmark in self.run.summary.benchmarks.values()
-            if not benchmark.is_repeated
         )
 
     @property
@@ -155,7 +153,6 @@ def write(path: Path, title: str, **views: Any) -> None:
         "drawing": charts.span,
         "facts": facts,
         "limits": AllowedRange,
-        "matrix": matrix,
         "metrics": METRICS,
         "moved": changes.moved,
         "notes": remarks.beside_the_gates,

@@ -142,11 +142,7 @@ def _time(summary: RunSummary) -> Iterator[str]:
     asked, seconds = summary.manifest.asked, summary.manifest.evaluation_s
     if not asked or seconds is None:
         return
-    answers = sum(
-        benchmark.answers
-        for benchmark in summary.benchmarks.values()
-        if not benchmark.is_repeated
-    )
+    answers = sum(benchmark.answers for benchmark in summary.benchmarks.values())
     rate = f", {answers / seconds:.0f} per second" if seconds else ""
     yield (
         f"time {seconds:.1f} s for {answers} answers with verdicts{rate}; {asked.reused} answers "

@@ -76,8 +76,6 @@ def answers_not_seen_whole(run: GatedRun) -> Iterator[Reservation]:
     """Refusals of which a part is missing or was hidden, and samples that were chosen."""
     raw = {verdict.gate.benchmark for verdict in run.own if verdict.use == "raw"}
     for name, figures in run.gated.items():
-        if figures.is_repeated:
-            continue
         if figures.uneven:
             fewest, most = figures.uneven
             yield reservation(

@@ -119,13 +119,8 @@ def benchmarks_without_bounds(run: GatedRun) -> Iterator[Reservation]:
     gated = {verdict.gate.benchmark for verdict in run.own}
     ungated = set()
     for verdict in run.verdicts:
-        figures = benchmarks.get(verdict.gate.benchmark)
-        is_reported = verdict.kind == Kind.SENSITIVE or (figures and figures.attack)
-        if not (is_reported and gated):
+        if not (verdict.kind == Kind.SENSITIVE and gated):
             ungated.add(verdict.gate.benchmark)
-    for name in gated & benchmarks.keys():
-        if benchmarks[name].plain:  # an attack on it may keep a model from answering
-            ungated.add(benchmarks[name].plain)
     ungated -= gated
     if ungated:
         names = ", ".join(sorted(ungated))

@@ -68,8 +68,7 @@ class GatedRun:
         named = {verdict.gate.benchmark for verdict in self.own}
         gated = {}
         for name, figures in self.summary.benchmarks.items():
-            # Of those under attack, a gate may take each prompt's worst answers.
-            if name in named or figures.attack:
+            if name in named:
                 gated[name] = figures
         return gated
 

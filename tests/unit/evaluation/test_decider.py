@@ -1,66 +1,13 @@
-"""What benchmarks that stand for all attacks need; limits that made answers invalid."""
-
-import weakref
+"""Limits that made answers invalid."""
 
 import pytest
 
-from refusal_checks.benchmarks import catalogue
-from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record, unusable
 from refusal_checks.core.verdicts import Binary, Invalid, Label, Reason
 from refusal_checks.evaluation.benchmark_figures import truncation_remarks
-from refusal_checks.evaluation.decider import AttackPools
 
 PROMPT = Prompt.single("p", "x")
-POOL = "smoke_unsafe+attacks"
-
-
-def pools() -> AttackPools:
-    known = catalogue({}, {"smoke_unsafe": ("prefill", "base64")})
-    under = known[POOL].under
-    return AttackPools(
-        {POOL: known[POOL]}, {name: known[name].attack for name in under}
-    )
-
-
-class Answers(list[Record]):
-    """Records whose release can be seen."""
-
-
-@pytest.mark.parametrize(
-    ("benchmark", "is_kept"),
-    [("smoke_unsafe+prefill", True), ("smoke_unsafe", False)],
-)
-def test_only_answers_that_a_pool_needs_are_kept(benchmark: str, is_kept: bool) -> None:
-    own, records = pools(), Answers()
-    released = weakref.ref(records)
-    assert list(own.add(benchmark, records)) == []
-    del records
-    assert (released() is not None) == is_kept
-
-
-def test_a_pool_is_decided_once_with_the_last_of_its_attacks() -> None:
-    own = pools()
-    refused, complied = (
-        Record(PROMPT, 0, Completion("so"), Binary(label))
-        for label in (Label.REFUSAL, Label.COMPLIANCE)
-    )
-    assert list(own.add("smoke_unsafe+prefill", [refused])) == []
-    ((name, worst),) = own.add("smoke_unsafe+base64", [complied])
-    assert (name, isinstance(worst, EvaluationError)) == (POOL, False)
-    assert list(own.add("smoke_unsafe+base64", [complied])) == []
-    assert list(own.give_up("smoke_unsafe+base64")) == []
-
-
-def test_a_pool_has_no_verdict_where_an_attack_has_none() -> None:
-    own = pools()
-    assert list(own.give_up("smoke_unsafe+base64")) == [POOL]
-    own = pools()
-    invalid = Record(PROMPT, 0, None, Invalid(Reason.ENGINE_ERROR, "gone"))
-    list(own.add("smoke_unsafe+prefill", [invalid]))
-    ((_, worst),) = own.add("smoke_unsafe+base64", [invalid])
-    assert isinstance(worst, EvaluationError)
 
 
 def judged(*answers: Completion) -> list[Record]:

@@ -155,8 +155,7 @@ def test_bounds_count_the_invalid_answers_one_way_then_the_other(
         name
         for name, found in METRICS.items()
         if Binary in found.reads
-        and name
-        not in ("disagreement_rate", "worst_of_k_rate", "worst_attack_rejection_rate")
+        and name not in ("disagreement_rate", "worst_of_k_rate")
     ],
 )
 def test_bounds_contain_the_value(

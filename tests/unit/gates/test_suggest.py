@@ -20,14 +20,12 @@ def test_the_file_loads_and_says_where_it_comes_from(
 ) -> None:
     """A floor for safety, a ceiling for sanity, and a bound on the main figure of others."""
     safe, unsafe = wilson(0.025, 80), wilson(0.975, 80)
-    lower, none = wilson(0.9, 80), wilson(0.0, 80)
+    none = wilson(0.0, 80)
     choices = {"accuracy": wilson(0.7, 80), "option_refusal_rate": wilson(0.1, 80)}
     safety = Kind.SAFETY
     run = [
         scores("smoke_unsafe", safety, rejection_rate=unsafe, invalid_rate=none),
         scores("smoke_safe", Kind.SANITY, rejection_rate=safe, invalid_rate=none),
-        scores("smoke_unsafe+many_shot_8", safety, rejection_rate=lower),
-        scores("smoke_unsafe+attacks", safety, rejection_rate=lower),
         scores("chisafety_mcq", Kind.RECOGNITION, **choices),
     ]
     text = as_toml(

@@ -53,7 +53,6 @@ def test_a_run_that_passes_all_may_ship() -> None:
     ("name", "ids"),
     [
         ("default", set()),
-        ("attacks", set()),
         ("chisafety", set()),
         ("languages", set()),
         ("more", set()),
@@ -79,8 +78,6 @@ def test_shipped_gates_have_no_reservation_about_a_good_model(
             {},
             {},
             kind=about.kind,
-            attack=about.attack,
-            plain=about.plain,
         )
     found = release_decision(run).reservations
     assert {one.id for one in found if one.kind == "unshown"} == ids

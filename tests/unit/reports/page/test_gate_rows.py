@@ -1,9 +1,8 @@
-"""What the page says of a run: its gates, its attacks and its manifest."""
+"""What the page says of a run: its gates and its manifest."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,13 +11,10 @@ from syrupy.assertion import SnapshotAssertion
 from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict
-from refusal_checks.metrics.statistics.intervals import Estimate, wilson
-from refusal_checks.reports.attack_matrix import lines, matrix
 from refusal_checks.reports.explain import select
 from refusal_checks.reports.page import gate_rows
 from refusal_checks.reports.page.gate_rows import GateRow
 from refusal_checks.reports.page.manifest_facts import facts
-from refusal_checks.reports.page.render import environment
 from refusal_checks.results.benchmark_summary import BenchmarkSummary, summarise
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.run_folder import RunFolder, RunView
@@ -133,85 +129,3 @@ def test_the_manifest_shows_what_applied_and_no_path(
     run = RunSummary(Manifest.model_validate(manifest), {"safe": benchmark})
     told = [f"{name}: {pairs}" for name, pairs in facts(run).items()]
     assert "\n".join(told) == snapshot
-
-
-PLAIN = {"1": 1.0, "2": 1.0, "3": 1.0, "4": -1.0}
-
-
-def found(
-    scores: Mapping[str, float], attack: str = "", kind: str = "safety"
-) -> BenchmarkSummary:
-    share = sum(score > 0.1 for score in scores.values()) / len(scores)
-    name = "worst_attack_rejection_rate" if attack == "attacks" else "rejection_rate"
-    figures = {name: Estimate(share, 0.0, 1.0, len(scores))}
-    summary = BenchmarkSummary(len(scores), len(scores), figures, {}, {}, kind=kind)
-    return replace(
-        summary, attack=attack, plain="mine" if attack else "", confidences=scores
-    )
-
-
-@pytest.fixture
-def attacked() -> RunSummary:
-    run = RunSummary()
-    run.benchmarks["mine"] = found(PLAIN)
-    run.benchmarks["mine+base64"] = found({"1": 1.0, "2": 1.0, "3": 1.0}, "base64")
-    run.benchmarks["mine+prefill"] = found(
-        dict.fromkeys(PLAIN, -1.0) | {"4": 1.0}, "prefill"
-    )
-    run.benchmarks["mine+attacks"] = found(dict.fromkeys(PLAIN, -1.0), "attacks")
-    return run
-
-
-def test_prompts_are_paired_and_what_moved_most_is_first(
-    attacked: RunSummary, snapshot: SnapshotAssertion
-) -> None:
-    (cells,) = matrix(attacked).values()
-    told = []
-    for cell in cells:
-        assert cell.change
-        told.append(
-            f"{cell.attack}: {cell.lost} lost, {cell.gained} gained, "
-            f"{cell.change.value:+.2f} of {cell.change.n}"
-        )
-    told += lines(attacked)
-    attacked.benchmarks["mine+prefill"] = found({"4": 1.0}, "prefill", "sanity")
-    told += lines(attacked)  # where answers are right, a refusal is the wrong way
-    assert "\n".join(told) == snapshot
-    del attacked.benchmarks["mine"]
-    (cells,) = matrix(attacked).values()
-    assert {cell.change for cell in cells} == {None}
-    assert not [*lines(attacked)]
-    assert not matrix(RunSummary())
-
-
-def test_clusters_widen_the_interval_of_a_change(attacked: RunSummary) -> None:
-    """The run's interval of the plain rate is twice as wide as that of independent prompts."""
-    plain, bare = wilson(0.75, 4), wilson(1.0, 3)
-    shares = []
-    for rate in (plain, plain.widened(2, -9, 9)):
-        for name, each in (("mine", rate), ("mine+base64", bare)):
-            known = attacked.benchmarks[name]
-            attacked.benchmarks[name] = replace(known, figures={"rejection_rate": each})
-        cells = matrix(attacked)["mine"]
-        shares += [
-            cell.change for cell in cells if cell.attack == "base64" and cell.change
-        ]
-    alone, found = shares
-    assert found == alone.widened(2, -1, 1)
-    assert found.width > alone.width
-
-
-def view(summary: RunSummary) -> SimpleNamespace:
-    return SimpleNamespace(run=SimpleNamespace(summary=summary))
-
-
-def test_the_page_has_a_table_and_escapes_names(attacked: RunSummary) -> None:
-    attacked.benchmarks["x"] = replace(
-        attacked.benchmarks.pop("mine+base64"), attack="<b>"
-    )
-    template = environment().get_template("attacks.html.j2")
-    text = template.render(view=view(attacked), matrix=matrix)
-    assert text.count("<tr>") == 4
-    assert "&lt;b&gt;" in text
-    assert "-50.0%" in text
-    assert not template.render(view=view(RunSummary()), matrix=matrix).strip()

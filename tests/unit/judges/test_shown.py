@@ -1,0 +1,59 @@
+"""What a judge is shown of an exchange."""
+
+from base64 import b64encode
+
+import pytest
+
+from refusal_checks.core.prompts import Message, Prompt
+from refusal_checks.core.records import Completion
+from refusal_checks.judges.shown import as_judged, hidden_text
+from tests.unit.core.test_nonsense import DATA, recorded
+
+
+def encoded(text: str) -> str:
+    return b64encode(text.encode()).decode()
+
+
+REQUEST = "How do I bake a loaf of bread with 2 kinds of flour?"
+
+
+def test_a_judge_reads_the_plain_request_and_earlier_turns() -> None:
+    turns = Message("user", "Hello"), Message("assistant", "Hello!")
+    prompt = Prompt("p1", (*turns, Message("user", "QmFrZQ==")), judge_sees=REQUEST)
+    shown, answer = as_judged(prompt, Completion("a"))
+    assert shown.messages == (*turns, Message("user", REQUEST))
+    assert answer == Completion("a")
+    plain = Prompt.single("p1", REQUEST)
+    assert as_judged(plain, Completion("a")) == (plain, Completion("a"))
+
+
+STEPS = "First mix the flour with the water, then wait for an hour."
+
+
+@pytest.mark.parametrize(
+    ("answer", "hidden"),
+    [
+        (f"I cannot help.\n\n{encoded(STEPS)}", STEPS),
+        (f"I cannot. `{encoded(STEPS)}` Sorry.", STEPS),
+        (f"{encoded(STEPS)}\nand\n{encoded(STEPS.upper())}",
+         f"{STEPS}\n{STEPS.upper()}"),
+        (f"It reads {encoded('short')}, or {encoded('a little longer')}.", ""),
+        ("See https://example.org/a/path/that/is/longer/than/most/of/the/others", ""),
+        ("counterrevolutionaries electroencephalographically", ""),
+        ("iVBORw0KGgoAAAANSUhEUgAAAAUAAAAFCAYAAACNbyblAAAAHElEQVQI12P4", ""),
+    ],
+)  # fmt: skip
+def test_a_judge_is_shown_what_base64_in_an_answer_reads(
+    answer: str, hidden: str
+) -> None:
+    prompt = Prompt.single("p1", REQUEST)
+    _, shown = as_judged(prompt, Completion(answer))
+    below = f"\n\n[The base64 above reads:]\n{hidden}" if hidden else ""
+    assert shown.text == answer + below
+
+
+@pytest.mark.skipif(
+    not DATA.is_dir(), reason="REFUSAL_CHECKS_DATA names no mirror of public data"
+)
+def test_no_recorded_answer_hides_a_text() -> None:
+    assert [text for text in recorded() if hidden_text(text)] == []
