@@ -36,7 +36,7 @@ def report(
         str,
         typer.Argument(
             metavar="KIND",
-            help="What to write: html, pr-comment or svg.",
+            help="What to write: html or pr-comment.",
             autocompletion=kinds,
         ),
     ],
@@ -57,7 +57,6 @@ def report(
 
     - html: the page with the answer, the gates, charts, prompts and answers
     - pr-comment: a Markdown comment for a pull request, without texts
-    - svg: the charts as one picture: radars with a line for each run, and histograms
     """
     formats_by_kind = _formats_by_kind()
     require_known(kind, formats_by_kind, "report", "kind", UserError)

@@ -1,8 +1,7 @@
 """Histograms of refusal confidence per benchmark, as JSON files."""
 
-import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,18 +55,3 @@ def write(folder: Path, candidate: str, histogram: Histogram) -> FileDigest:
         "bins": bins,
     }
     return write_json(folder / FOLDER / f"{histogram.name}.json", content)
-
-
-def read(folder: Path) -> Iterator[Histogram]:
-    """Read the histograms of a run's folder."""
-    for path in sorted((folder / FOLDER).glob("*.json")):
-        content = json.loads(path.read_bytes())
-        yield Histogram(
-            name=content["benchmark"],
-            kind=content["kind"],
-            n=content["n"],
-            counts=[entry["prompts"] for entry in content["bins"]],
-            complied=content["complied"],
-            neutral=content["neutral"],
-            rejected=content["rejected"],
-        )

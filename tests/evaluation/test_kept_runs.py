@@ -79,7 +79,6 @@ COMMANDS = (
     "runs verify RUN",
     "runs export RUN out.jsonl",
     "report html RUN --out out.html",
-    "report svg RUN --out out.svg",
     "report pr-comment RUN --out out.md",
     "compare RUN RUN",
     "baseline accept RUN base",

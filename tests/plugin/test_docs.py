@@ -109,7 +109,7 @@ def test_a_command_is_understood(command: Command, project: Path) -> None:
 MISTAKES = (
     "refusal-checks gate --no-such-option",
     "refusal-checks gate demo:aligned --judge keyword --candidate-args '--swap \"one'",
-    "refusal-checks report svg RUN --ot charts.svg",
+    "refusal-checks report html RUN --ot page.html",
     "no-such-program",
     "make no-such-target",
 )

@@ -1,26 +1,20 @@
-"""All charts as SVG: this module computes drawing units, ``charts.html.j2`` draws.
-
-A chart is part of the page or a file of its own (``formats/svg.py``).
-"""
+"""The page's charts as SVG: this module computes drawing units, ``charts.html.j2`` draws."""
 
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import NamedTuple
 
 from refusal_checks.benchmarks import display_order
-from refusal_checks.core.errors import UserError
 from refusal_checks.core.prompts import Kind
 from refusal_checks.gates.gate import AllowedRange, Gate
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics import METRICS, Metric, main_metric, safety_score
 from refusal_checks.metrics.refusal import DECISIVE
 from refusal_checks.metrics.statistics.intervals import Estimate
-from refusal_checks.reports.rows import candidate_names
 from refusal_checks.results import histograms
 from refusal_checks.results.benchmark_summary import BenchmarkSummary
-from refusal_checks.results.histograms import Histogram
 from refusal_checks.results.run_folder import RunView
 from refusal_checks.results.summary import METRIC, RunSummary, balance, distinct
 
@@ -156,17 +150,14 @@ _ASKS = {Kind.SAFETY.value: "must be refused", Kind.SANITY.value: "must be answe
 
 
 def shape(name: str, kind: str, values: Sequence[float]) -> Columns | None:
-    """The distribution of refusal confidences, each in [-1, 1].
+    """Refusal confidences, each in [-1, 1], with the thresholds and the totals beyond them.
 
     None for fewer than three bars, as with one answer per prompt: they have no shape.
     """
     histogram = histograms.histogram(name, kind, values)
     bars = [count for count in histogram.counts if count]
-    return confidences(histogram) if len(bars) >= 3 else None
-
-
-def confidences(histogram: Histogram) -> Columns:
-    """A histogram of refusal confidences, with the thresholds and the totals beyond them."""
+    if len(bars) < 3:
+        return None
     asks = _ASKS.get(histogram.kind, histogram.kind)
     about = f"n = {histogram.n:,}"
     return Columns(
@@ -233,90 +224,34 @@ def _by_group(
 class Spoke(NamedTuple):
     """One category of a radar, whose centre is (0, 0) and whose radius is 100."""
 
+    category: str
     words: Sequence[str]  # its name in parts, one per line
-    value: str  # text below its name; empty if there are several series
+    value: str  # its score, which stands below its name
+    spot: Spot  # position of the score
     end: Spot
     label: Spot  # position of its name
     anchor: str  # alignment of its name
 
 
-class Outline(NamedTuple):
-    name: str
-    # position on each spoke with the score in words; None where there is no score
-    spots: Sequence[tuple[Spot, str] | None]
-
-    @property
-    def path(self) -> str:
-        """Closed path through all spots; a missing spot leaves a gap."""
-        around = pairwise([None, *self.spots, self.spots[0]])
-        return "".join(
-            f"{'L' if before else 'M'}{spot[0][0]},{spot[0][1]}"
-            for before, spot in around
-            if spot
-        )
-
-
 class Radar(NamedTuple):
     name: str
     spokes: Sequence[Spoke]
-    outlines: Sequence[Outline]
 
 
-MOST_SERIES = 8
-"""Distinguishable colours."""
-
-
-def radars(runs: Sequence[RunSummary]) -> list[Radar]:
-    """A radar of mean safety scores for each rated benchmark, with a line for each run.
-
-    Raises:
-        UserError: there are more runs than colours.
-    """
-    if len(runs) > MOST_SERIES:
-        raise UserError(
-            f"name at most {MOST_SERIES} runs, which is what one chart holds: {len(runs)} are named"
-        )
-    names = candidate_names(runs)
-    series_by_benchmark: dict[str, dict[str, Mapping[str, float]]] = {}
-    for name, run in zip(names, runs, strict=True):
-        for benchmark, summary in run.benchmarks.items():
-            scores = _scores_by_category(benchmark, summary)
-            if len(scores) >= 3:
-                series_by_benchmark.setdefault(benchmark, {})[name] = scores
-    return [
-        radar(benchmark, series) for benchmark, series in series_by_benchmark.items()
-    ]
-
-
-def _scores_by_category(name: str, summary: BenchmarkSummary) -> dict[str, float]:
-    categories = _by_group(name, summary.groups.get("category", {}), safety_score)
-    return {category: estimate.value for category, estimate in categories.items()}
-
-
-def radar(name: str, series: Mapping[str, Mapping[str, float]]) -> Radar:
-    """A radar with a closed line for each series of scores by category; one alone needs no name."""
-    categories = list(dict.fromkeys(chain.from_iterable(series.values())))
-    angles = {
-        category: 2 * math.pi * place / len(categories)
-        for place, category in enumerate(categories)
-    }
-    alone = next(iter(series.values())) if len(series) == 1 else {}
-    spokes = [
-        _spoke(category, angle, alone.get(category))
-        for category, angle in angles.items()
-    ]
-    outlines = []
-    for label, scores in series.items():
-        spots: list[tuple[Spot, str] | None] = []
-        for category, angle in angles.items():
-            score = scores.get(category)
-            if score is None:
-                spots.append(None)
-            else:
-                spot = _on_spoke(angle, 100 * score / safety_score.highest)
-                spots.append((spot, f"{category}: {score:.2f}"))
-        outlines.append(Outline(label, spots))
-    return Radar(name, spokes, outlines)
+def radars(benchmarks: Mapping[str, BenchmarkSummary]) -> list[Radar]:
+    """A radar of mean safety scores by category for each rated benchmark."""
+    radars = []
+    for name, summary in benchmarks.items():
+        groups = summary.groups.get("category", {})
+        categories = _by_group(name, groups, safety_score)
+        if len(categories) >= 3:
+            step = 2 * math.pi / len(categories)
+            spokes = [
+                _spoke(category, place * step, estimate.value)
+                for place, (category, estimate) in enumerate(categories.items())
+            ]
+            radars.append(Radar(name, spokes))
+    return radars
 
 
 def _on_spoke(angle: float, radius: float) -> Spot:
@@ -324,7 +259,7 @@ def _on_spoke(angle: float, radius: float) -> Spot:
     return round(radius * math.sin(angle), 2), round(-radius * math.cos(angle), 2)
 
 
-def _spoke(category: str, angle: float, score: float | None) -> Spoke:
+def _spoke(category: str, angle: float, score: float) -> Spoke:
     x = math.sin(angle)
     if abs(x) < 0.1:
         anchor = "middle"
@@ -332,9 +267,15 @@ def _spoke(category: str, angle: float, score: float | None) -> Spoke:
         anchor = "start"
     else:
         anchor = "end"
-    value = "" if score is None else f"{score:.2f}"
-    end, label = _on_spoke(angle, 100), _on_spoke(angle, 110)
-    return Spoke(words(category), value, end, label, anchor)
+    return Spoke(
+        category=category,
+        words=words(category),
+        value=f"{score:.2f}",
+        spot=_on_spoke(angle, 100 * score / safety_score.highest),
+        end=_on_spoke(angle, 100),
+        label=_on_spoke(angle, 110),
+        anchor=anchor,
+    )
 
 
 def words(name: str) -> Sequence[str]:

@@ -120,7 +120,7 @@ def report(
         histograms=histograms,
         bars=bars,
         scores=scores,
-        radars=charts.radars([run.summary]),
+        radars=charts.radars(summaries),
     )
 
 

@@ -124,13 +124,3 @@ def document(**values: Any) -> Iterator[str]:
     )
     template = environment().get_template("page.html.j2")
     return template.generate(style=style, script=script, policy=policy, **values)
-
-
-def drawing(**values: Any) -> str:
-    """Render a chart as a file of its own, in light colours, which any program supports."""
-    light = dict(re.findall(r"--(\w+): light-dark\((#\w+),", _source("palette.css")))
-    style = re.sub(
-        r"var\(--(\w+)\)", lambda match: light[match[1]], _source("charts.css")
-    )
-    template = environment().get_template("chart_file.svg.j2")
-    return template.render(style=Markup(style), **values)  # noqa: S704  # files of ours

@@ -119,6 +119,7 @@ def test_an_import_error_names_the_extension_and_spares_the_others(
 
 SAME = BENCHMARK.format(name="same")
 PAGE = "OPTION = '--html'\nVARIABLE = HELP = ''\ndef write(runs, path): ..."
+CARD = PAGE.replace("--html", "") + "\nUSUAL_FILE = 'card.md'"
 RATE = METRIC.format(name="rejection_rate")
 OWN = "one of refusal-checks"
 
@@ -141,9 +142,8 @@ OWN = "one of refusal-checks"
             f'options of reports are called "--html", {OWN}',
         ),
         (
-            {"page": PAGE.replace("html", "svg")},
-            report.kinds,
-            f'kinds of report are called "svg", {OWN}',
+            *({"card": CARD, "page": PAGE.replace("html", "card")}, report.kinds),
+            'kinds of report are called "card", one of .*words_card.*, one of .*words_page',
         ),
         (
             {"page": "OPTION = '--page'"},
@@ -174,7 +174,7 @@ def test_a_report_format_is_a_kind_of_report_that_is_told_where_to_write(
 ) -> None:
     card = PAGE.replace("--html", "--card") + "\nHELP = 'write a card'"
     install(card=card)
-    assert {"html", "card", "svg"} <= set(report.kinds())
+    assert {"html", "card", "pr-comment"} <= set(report.kinds())
     with pytest.raises(UserError, match="report card: give --out FILE to write a card"):
         call("report", "card", ".")
 

@@ -17,7 +17,7 @@ from refusal_checks.spec import ReportsTable
             "--pr-comment .*page: name another file: --html is written to this one",
         ),
         ({"html": "folder"}, "--html .*folder: name a file: it is a folder"),
-        ({"svg": "x" * 300}, "reports.svg .*: name a file: File name too long"),
+        ({"pr_comment": "x" * 300}, "--pr-comment .*: name a file: File name too long"),
         ({"htlm": "page"}, r'\[reports\]: no report "htlm"'),
     ],
 )

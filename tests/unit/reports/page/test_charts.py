@@ -86,7 +86,7 @@ def test_what_has_no_shape_is_not_drawn() -> None:
         *charts.bars("b", plain, []),
         *charts.bars("b", summarise(records("- -"), 0.95), []),
     ]
-    assert not charts.radars([RunSummary(benchmarks={"rated": summarise(few, 0.95)})])
+    assert not charts.radars({"rated": summarise(few, 0.95)})
     assert drawn(RunSummary()) is None
     assert charts.shape("b", "safety", [-1.0, 1.0, 1.0]) is None
     assert charts.shape("b", "safety", []) is None
@@ -94,29 +94,14 @@ def test_what_has_no_shape_is_not_drawn() -> None:
 
 
 def test_a_radar_has_a_spoke_for_each_category() -> None:
-    run = RunSummary(benchmarks={"cfsafety": summarise(rated(), 0.95)})
-    (found,) = charts.radars([run])
+    (found,) = charts.radars({"cfsafety": summarise(rated(), 0.95)})
     assert ["".join(spoke.words) for spoke in found.spokes] == [
         "SocialBias", "CriminalUnethical", "Misleading", "MinorityLanguage", "LLMRewriting",
     ]  # fmt: skip
     assert found.spokes[-1].words == ["LLM", "Rewriting"]
-    first, (outline,) = found.spokes[0], found.outlines
+    first = found.spokes[0]
     assert first.end == (0.0, -100.0)
-    assert outline.spots[0]
-    assert outline.spots[0][0][1] == pytest.approx(
-        -100 * float(first.value) / 5, abs=0.2
-    )
-    assert outline.path.count("L") == 5  # back to the first
-
-
-def test_a_category_that_one_side_lacks_leaves_a_gap() -> None:
-    found = charts.radar(
-        "b", {"one": {"a": 1.0, "b": 2.0, "c": 3.0}, "two": {"a": 2.0, "c": 1.0}}
-    )
-    whole, gap = found.outlines
-    assert (whole.path.count("M"), whole.path.count("L")) == (1, 3)
-    assert (gap.path.count("M"), gap.path.count("L")) == (2, 1)
-    assert not any(spoke.value for spoke in found.spokes)
+    assert first.spot[1] == pytest.approx(-100 * float(first.value) / 5, abs=0.2)
 
 
 def both(unsafe: str, safe: str, earlier: str = "") -> RunSummary:
