@@ -99,8 +99,6 @@ class FakeServer(InThread):
     Attributes:
         requests: the bodies of all requests but those by which a run finds out what it can do.
         probes: the bodies of these.
-        shift: what it adds to the log-probabilities that it gives afterwards.
-        scored: the bodies of requests by which answers are weighed once they are judged.
         failing: how requests that end in these texts fail; all to the judge are ``#judge``.
         authorizations: the Authorization headers of all requests for chat completions.
         raw: one response to the next request for a completion, whatever it asks.
@@ -139,8 +137,6 @@ class FakeServer(InThread):
         self._classify = classify
         self.moderate = moderate
         self.probes: list[Body] = []
-        self.scored: list[Body] = []
-        self.shift = 0.0
         self._words: dict[
             tuple[str, float], int
         ] = {}  # numbers of words with their probability
@@ -196,7 +192,7 @@ class FakeServer(InThread):
             app.router.add_post("/v1/moderations", self._moderated)
         else:
             app.router.add_post("/v1/chat/completions", self._chat)
-            app.router.add_post("/v1/completions", self._score)
+            app.router.add_post("/v1/completions", self._complete)
         if self._tokenizer:
             app.router.add_post("/tokenize", self._tokenize)
         self._runner = web.AppRunner(app, shutdown_timeout=0.1)
@@ -271,9 +267,7 @@ class FakeServer(InThread):
             return web.json_response({"error": "asleep"}, status=400)
         body: Body = await request.json()
         is_probe = body["messages"][0]["content"] == QUESTION
-        is_score = bool(body.get("return_token_ids")) and body.get("max_tokens") == 1
-        kept = self.scored if is_score else self.requests
-        (self.probes if is_probe else kept).append(body)
+        (self.probes if is_probe else self.requests).append(body)
         if refusal := self.rule(body):
             return web.json_response(refusal[1], status=refusal[0])
         if refused := body.keys() & set(self._refuses):
@@ -305,8 +299,6 @@ class FakeServer(InThread):
             said = {"error": {"message": "response_format: unknown field"}}
             return web.json_response(said, status=self._no_schemas)
         await asyncio.sleep(self.delay)
-        if is_score:
-            return self._answered(body, [self._choice(0, "Here")])
         if "top_logprobs" in body:
             return self._answered(body, [self._first_token(body)])
         texts = self.answer({"n": 1, "seed": 0, **body})
@@ -343,38 +335,17 @@ class FakeServer(InThread):
             "usage": {**usage, "prompt_tokens_details": details},
         }
         if body.get("return_token_ids"):
-            found["prompt_token_ids"] = [self._number(word, -1.0) for word in words]
             for choice in choices:
-                choice["token_ids"] = [
-                    self._number(token["token"], token["logprob"])
-                    for token in choice["logprobs"]["content"]
-                ]
+                choice["token_ids"] = [*range(len(choice["logprobs"]["content"]))]
         if "logprobs" not in body:
             for choice in choices:
                 del choice["logprobs"]
         return web.json_response(found)
 
-    def _scored(self, word: str, logprob: float) -> Body:
-        return {"logprob": logprob + self.shift, "decoded_token": word, "rank": 1}
-
-    def _number(self, word: str, logprob: float) -> int:
-        return self._words.setdefault((word, logprob), 7 + len(self._words))
-
-    async def _score(self, request: web.Request) -> web.StreamResponse:
-        body: Body = await request.json()
-        if isinstance(body["prompt"], str):  # how an engine shows that it is awake
-            told = {"top_logprobs": [{" jumps": -0.5}]}
-            return web.json_response({"choices": [{"logprobs": told}]})
-        self.scored.append(body)
-        if "#score" in self.failing:
-            return await self._fault(request, self.failing["#score"])
-        known = {number: key for key, number in self._words.items()}
-        choices = []
-        for index, prompt in enumerate(body["prompt"]):
-            shown = [{str(n): self._scored(*known[n])} for n in prompt]
-            choices.append({"index": index, "prompt_logprobs": [None, *shown[1:]]})
-        # In any order, as their indices tell.
-        return web.json_response({"choices": choices[::-1]})
+    async def _complete(self, request: web.Request) -> web.StreamResponse:
+        """Show that it is awake."""
+        told = {"top_logprobs": [{" jumps": -0.5}]}
+        return web.json_response({"choices": [{"logprobs": told}]})
 
     async def _fault(self, request: web.Request, fault: Fault) -> web.StreamResponse:
         """Fail as a fault says."""

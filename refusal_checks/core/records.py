@@ -37,8 +37,6 @@ class Completion:
         reasoning: whether reasoning preceded the answer, and whether the reasoning ended.
         room: tokens that the context left for the answer, if it used them all and they are fewer
             than were asked for.
-        token_ids: if log-probabilities may still be requested, all token ids that the model wrote,
-            as ``client.answers.packed`` writes them; else empty.
     """
 
     text: str
@@ -48,7 +46,6 @@ class Completion:
     label: str | None = None
     reasoning: State = ""
     room: int = 0
-    token_ids: str = ""
 
     @property
     def is_withheld(self) -> bool:

@@ -69,10 +69,6 @@ RESERVATIONS: Mapping[str, tuple[ReservationKind, str]] = {
         "unshown",
         f"gates decide by intervals of a confidence below {LEAST_CONFIDENCE:.0%}",
     ),
-    "passes-by-weights": (
-        "unshown",
-        "a gate passes only because likelier answers count more (log-probabilities)",
-    ),
     "little-evidence": (
         "unshown",
         "a figure rests on few labels, or on answers that the judge misreads",
@@ -188,8 +184,7 @@ RESERVATIONS: Mapping[str, tuple[ReservationKind, str]] = {
     ),
     "worst-answers": (
         "note",
-        "of several answers to a prompt, the worst ones alone would certainly miss the bound, or "
-        "half of them are wrong and count on no side",
+        "of several answers to a prompt, the worst ones alone would certainly miss the bound",
     ),
     "answers-stopped": (
         "unshown",

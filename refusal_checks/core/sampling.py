@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import (
     Field,
@@ -92,13 +92,6 @@ class Sampling(SamplingBase):
     )
     system_prompt: Annotated[str, RequestField(sent=False)] = Field(
         "", description="system message before every prompt"
-    )
-    logprobs: Annotated[
-        Literal["disputed", "always", "never"], RequestField(sent=False)
-    ] = Field(
-        "disputed",
-        description="log-probabilities, which weigh several answers to a prompt: for prompts "
-        "whose verdicts differ (disputed), for all answers, or never",
     )
 
 

@@ -331,18 +331,12 @@ class Store:
             text = TABLES[table].dump_json(value)
             rows.append((key, text.decode(), _digest(key, text), now))
         with self._db.faults(), self._db.transaction():
-            # What is stored stays, but for an answer that a server ended for its own reasons, and
-            # for one that has been weighed since.
+            # What is stored stays, but for an answer that a server ended for its own reasons.
             self._db.executemany(
                 f"INSERT INTO {table} VALUES (?, ?, ?, ?) "
                 "ON CONFLICT (key) DO UPDATE SET value = excluded.value, digest = excluded.digest, "
-                # It is as old as its text: weighing an answer does not make it a new one.
-                "written = CASE json_extract(value, '$.text') "
-                "WHEN json_extract(excluded.value, '$.text') THEN written "
-                "ELSE excluded.written END "
-                "WHERE json_extract(value, '$.finish_reason') NOT IN ('stop', 'length') OR "
-                "json_extract(value, '$.token_ids') > json_extract(excluded.value, '$.token_ids') "
-                "AND json_extract(value, '$.text') = json_extract(excluded.value, '$.text')",
+                "written = excluded.written "
+                "WHERE json_extract(value, '$.finish_reason') NOT IN ('stop', 'length')",
                 rows,
             )
             self._db.executemany(

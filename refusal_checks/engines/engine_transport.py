@@ -42,15 +42,11 @@ class EngineTransport(HttpTransport):
 
     def connect(self, model: Served) -> Client:
         self._model = self._model or model
-        capabilities = self._process.engine.capabilities
-        # vLLM may be told to give other log-probabilities, but it gives these only while it writes.
-        if any(argument.startswith("--logprobs-mode") for argument in model.args):
-            capabilities = replace(capabilities, scoring=Support.IGNORED)
         client = Client(
             self.url,
             model.served_name,
             extras=model,
-            capabilities=capabilities,
+            capabilities=self._process.engine.capabilities,
             transport=self,
         )
         client.context = declared(model)

@@ -1,12 +1,10 @@
 """Models that are not asked: a run decides by what the store has."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from refusal_checks.core.errors import EndpointError, ModelError
 from refusal_checks.engines.servers import Servers
-from refusal_checks.models.client.capabilities import ALL, Support
 from refusal_checks.models.client.client import Client
 from refusal_checks.models.model_files import declared
 from refusal_checks.models.names import Attached, Served
@@ -41,7 +39,6 @@ class StoredModels(Servers):
             name,
             extras=model,
             transport=_NoServer(),
-            capabilities=replace(ALL, scoring=Support.REFUSED),
         )
         client.context = context
         self.clients.append(client)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 
-from refusal_checks.core.errors import EndpointError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, unusable
 from refusal_checks.core.store import Store
@@ -37,15 +35,8 @@ class Answerer:
         self._writer = writer
         self._answered = answered or SingleFlight[list[Answer]]()
 
-    async def answers(
-        self, prompt: Prompt, *, with_logprobs: bool = False
-    ) -> list[Answer]:
-        """The prompt's answers, in the order of their samples.
-
-        Args:
-            with_logprobs: score answers that lack log-probabilities now, because the candidate
-            cannot be asked later.
-        """
+    async def answers(self, prompt: Prompt) -> list[Answer]:
+        """The prompt's answers, in the order of their samples."""
         keys = self._candidate.keys(prompt)
         has_unstored = False
 
@@ -64,47 +55,12 @@ class Answerer:
                         has_unstored = True
                     await self._writer.save(final)
                     answers |= new
-            if with_logprobs:
-                with suppress(EndpointError):  # their verdicts say so, if they differ
-                    answers |= await self.scored(prompt, answers)
             return [answers[key] for key in keys]
 
         # Later callers find answers in the store, so only failures are kept here.
         return await self._answered.get(
             (prompt.messages, *keys), work, keeps=lambda _: has_unstored
         )
-
-    async def scored(
-        self, prompt: Prompt, answers: Mapping[str, Answer]
-    ) -> Mapping[str, Completion]:
-        """Score the answers that lack log-probabilities; return them by key.
-
-        Raises:
-            EndpointError: the server gives no log-probabilities.
-        """
-        unscored = {
-            key: answer
-            for key, answer in answers.items()
-            if isinstance(answer, Completion) and answer.token_ids
-        }
-
-        def read_scored() -> dict[str, Completion]:
-            """Those that are scored by now, perhaps by another run."""
-            scored = {}
-            stored = self._candidate.known([prompt], self._store)
-            for key, answer in stored.items():
-                is_same = key in unscored and answer.text == unscored[key].text
-                if is_same and not answer.token_ids:
-                    scored[key] = answer
-            return scored
-
-        async with self._writer.claimed(list(unscored), read_scored) as scored:
-            left = {key: unscored[key] for key in unscored if key not in scored}
-            new: Mapping[str, Completion] = {}
-            if left:
-                new = await self._candidate.score_logprobs(prompt, left)
-            await self._writer.save(self._final(new))
-        return {**scored, **new}
 
     def _final(self, answers: Mapping[str, Answer]) -> dict[str, Completion]:
         """The answers worth storing: an empty or filtered one is, not one that was broken off."""

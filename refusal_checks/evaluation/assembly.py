@@ -219,6 +219,7 @@ def _served(
         answering.sampling,
         model_identity(model, client.model),
         is_attached=is_attached,
+        weighs=answering.weighs,
     )
     for line in candidate.remarks:
         note(f"candidate {model.name}: {line}")

@@ -43,6 +43,7 @@ class CandidateConfig:
     Attributes:
         judge_reasoning: whether reasoning is judged with the answer; None if nobody says.
         filtered: how an answer counts that a server's content filter withheld.
+        weighs: True if log-probabilities weigh several answers to a prompt.
     """
 
     model: CandidateModel
@@ -51,6 +52,7 @@ class CandidateConfig:
     title: str = ""
     judge_reasoning: bool | None = None
     filtered: settings.Filtered = "invalid"
+    weighs: bool = False
 
 
 @dataclass(frozen=True)

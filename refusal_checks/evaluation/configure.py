@@ -34,6 +34,7 @@ from refusal_checks.evaluation.model_config import (
     where_written,
 )
 from refusal_checks.gates.estimates import Rules
+from refusal_checks.metrics import METRICS
 from refusal_checks.results import project, run_folder
 from refusal_checks.results.redact import is_redacted
 from refusal_checks.spec import RunSpec
@@ -78,6 +79,7 @@ def configure(spec: RunSpec, kept: Folders) -> RunConfig:
         title(spec),
         judge_reasoning=spec.candidate.judge_reasoning,
         filtered=spec.candidate.filtered,
+        weighs=any(METRICS[gate.metric].weighs for gate in spec.gates),
     )
     return RunConfig(
         answering=answering,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import NamedTuple
@@ -17,7 +17,6 @@ from refusal_checks.engines import kinds
 from refusal_checks.judges import cascade
 from refusal_checks.judges.judge import Judge
 from refusal_checks.judges.shown import as_judged
-from refusal_checks.metrics.refusal import weights_decide
 from refusal_checks.models.candidates import Candidate
 from refusal_checks.models.names import CandidateModel, JudgeModel, Served
 
@@ -33,8 +32,6 @@ class Task:
     """Prompts to answer and judge through the store.
 
     Attributes:
-        always_scores: score every answer by log-probability, because its verdict may still be
-        replaced.
         withheld: the verdict on an answer that a server's content filter withheld, by benchmark;
         where there is none, such an answer is invalid.
     """
@@ -43,7 +40,6 @@ class Task:
     candidate: Candidate
     judges: Judges
     store: Store
-    always_scores: bool = False
     withheld: Mapping[str, Valid] = field(default_factory=dict)
 
     def without_judging(self, benchmark: str, answer: Completion) -> Judgement | None:
@@ -63,13 +59,11 @@ class Pending(NamedTuple):
     Attributes:
         verdicts: an upper bound, since equal answers are judged once.
         judges: names of the judges that may be asked.
-        may_score: whether the candidate may have to score stored answers.
     """
 
     answers: int
     verdicts: int
     judges: frozenset[str] = frozenset()
-    may_score: bool = False
 
 
 _Shown = tuple[Prompt, Completion]
@@ -84,15 +78,10 @@ def pending(task: Task) -> Pending:
     """
     missing: set[str] = set()
     verdicts: dict[Hashable, Judge] = {}
-    unscored: list[tuple[str, Prompt, list[Completion]]] = []
     for name, prompts in task.plan.items():
         stored = _StoredAnswers.of(task, prompts)
         missing |= stored.missing
         verdicts |= _needed_verdicts(task, name, prompts, stored)
-        for prompt in prompts:
-            answers = stored.answers[prompt.id]
-            if any(answer.token_ids for answer in answers):
-                unscored.append((name, prompt, answers))
 
     keys = [key for key in verdicts if isinstance(key, str)]
     task.store.use(keys)
@@ -102,10 +91,6 @@ def pending(task: Task) -> Pending:
         answers=len(missing),
         verdicts=sum(judge.samples for judge in unread.values()),
         judges=frozenset(judge.name for judge in unread.values()),
-        may_score=any(
-            _may_differ(task, name, prompt, answers, unread)
-            for name, prompt, answers in unscored
-        ),
     )
 
 
@@ -157,33 +142,6 @@ def _needed_verdicts(
             if judge.without_asking(shown, answer) is None:
                 needed[verdict_key(judge, shown, answer.text)] = judge
     return needed
-
-
-def _may_differ(
-    task: Task,
-    name: str,
-    prompt: Prompt,
-    answers: Sequence[Completion],
-    unread: Container[object],
-) -> bool:
-    """True unless all verdicts on a prompt's answers are known and weights change nothing."""
-    verdicts: list[Judgement] = []
-    for answer in answers:
-        given = task.without_judging(name, answer)
-        if given:
-            verdicts.append(given)
-            continue
-        shown, read = as_judged(prompt, answer)
-        for judge in task.judges[name]:
-            key = verdict_key(judge, shown, read.text)
-            verdict = judge.without_asking(shown, read)
-            if verdict is None:
-                verdict = task.store.judgements([key]).get(key)
-            if verdict is not None:
-                verdicts.append(judge.labelled(shown, verdict))
-            elif key in unread or judge.identity is None:
-                return True
-    return task.always_scores or weights_decide(verdicts)
 
 
 def known_verdict(

@@ -200,8 +200,6 @@ def _opened(
         assembled.candidate,
         assembled.judges,
         store,
-        # People may say of two answers what no verdict says.
-        always_scores=labels is not None and not labels.of_refusals_only,
         withheld=assembled.withheld,
     )
     adopt_all(work)

@@ -179,7 +179,7 @@ class Run:
     def _needed(self, todos: list[Pending]) -> list[Model]:
         """The models that will be asked; ``todos`` begins with the work on prompts."""
         models: list[Model] = []
-        if todos[0].answers or any(todo.may_score for todo in todos):
+        if todos[0].answers:
             models.append(self.config.answering.model)
         asked = frozenset[str]().union(*(todo.judges for todo in todos))
         for judge in self.config.judging.judges:

@@ -6,21 +6,18 @@ soon as it exists; nothing waits for a batch or a benchmark to end.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import Any
 
-from refusal_checks.core.errors import EndpointError
 from refusal_checks.core.on_disk import Texts
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import Completion, Record
+from refusal_checks.core.records import Record
 from refusal_checks.core.store import LEASE
-from refusal_checks.core.verdicts import Invalid, Judgement, Reason
 from refusal_checks.evaluation.aio import SingleFlight, WriteBatcher, gather_or_cancel
 from refusal_checks.evaluation.answering import Answerer
 from refusal_checks.evaluation.planning import Task
 from refusal_checks.evaluation.voting import Voters
-from refusal_checks.metrics.refusal import weights_decide
 from refusal_checks.models.candidates import Answer
 from refusal_checks.results.events import Progress
 
@@ -89,11 +86,11 @@ class Evaluation:
         await gather_or_cancel(*works)
 
     async def answer(self) -> None:
-        """Ask for all missing answers, with log-probabilities, without judging them."""
+        """Ask for all missing answers, without judging them."""
 
         async def work() -> None:
             for name, prompt in self._queue:
-                await self._answerer.answers(prompt, with_logprobs=True)
+                await self._answerer.answers(prompt)
                 self._progress.answered(name)
 
         await gather_or_cancel(*self._with_stand_ins(work))
@@ -158,44 +155,11 @@ class Evaluation:
         """Judge a prompt's answers; publish the benchmark if they were its last."""
         benchmark = self._benchmarks[name]
         records = await self._voters.records(name, prompt, answers)
-        if any(_is_unscored(record) for record in records):
-            records = await self._with_logprobs(prompt, records)
         records = [self._with_text_on_disk(record) for record in records]
         self._progress.judged(name, records)
         if benchmark.add(prompt, records):
             self._progress.finished(name)
             self._finished(name, benchmark.records())
-
-    async def _with_logprobs(
-        self, prompt: Prompt, records: Sequence[Record]
-    ) -> list[Record]:
-        """Add log-probabilities to the records if these decide anything.
-
-        Where the verdicts on a prompt's answers differ, each answer counts by its probability.
-        """
-        keys = self._task.candidate.keys(prompt)
-        unscored = {
-            key: record.completion
-            for key, record in zip(keys, records, strict=True)
-            if record.completion and record.completion.token_ids
-        }
-        scored: Mapping[str, Completion] = {}
-        fault: Invalid | None = None
-        if self._task.always_scores or weights_decide(_verdicts(records)):
-            try:
-                scored = await self._answerer.scored(prompt, unscored)
-            except EndpointError as problem:
-                fault = Invalid(Reason.ENGINE_ERROR, f"no log-probabilities: {problem}")
-        completed = []
-        for key, record in zip(keys, records, strict=True):
-            if key in unscored:
-                # Token ids are kept only as long as log-probabilities may be asked for.
-                plain = replace(unscored[key], token_ids="")
-                record = replace(record, completion=scored.get(key, plain))
-                if fault:
-                    record = replace(record, judgement=fault, votes=())
-            completed.append(record)
-        return completed
 
     def _with_text_on_disk(self, record: Record) -> Record:
         """Move the answer's text from memory to disk if there are many answers."""
@@ -203,20 +167,6 @@ class Evaluation:
             return record
         kept = self._texts.keep(record.completion)
         return record if kept is record.completion else replace(record, completion=kept)
-
-
-def _is_unscored(record: Record) -> bool:
-    """True if the answer has no log-probabilities but the candidate may give them."""
-    return record.completion is not None and bool(record.completion.token_ids)
-
-
-def _verdicts(records: Sequence[Record]) -> list[Judgement]:
-    """The judgements of records, and their votes."""
-    verdicts: list[Judgement] = []
-    for record in records:
-        verdicts.append(record.judgement)
-        verdicts += [vote.judgement for vote in record.votes]
-    return verdicts
 
 
 class _Benchmark:

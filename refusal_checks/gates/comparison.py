@@ -71,6 +71,7 @@ class Comparison:
         lower, upper: one-sided bounds on the change at the confidence level, for comparison with
             the margins.
         lost, gained: see ``GroupChange``.
+        of_prompts: True if they left and joined a share of prompts; False if their scores moved.
         p_flips: p-value of the exact McNemar test, for a share of independent prompts; else None.
         fell, rose: some of the prompts that changed, see ``in_order``.
         only_now, only_then, reworded, unscored: numbers of prompts that are not compared.
@@ -91,6 +92,7 @@ class Comparison:
     upper: float
     lost: int
     gained: int
+    of_prompts: bool
     p_flips: float | None
     fell: tuple[Flip, ...] = ()
     rose: tuple[Flip, ...] = ()
@@ -153,7 +155,8 @@ def compare(
 
     bounds = paired.mean_bounds(old, new, metric.span, level, units)
     doubtful, worst = _in_doubt(rate, after, {name: then[name] for name in same}, level)
-    is_share = metric.counts is not None and units is None
+    of_prompts = metric.counts_prompts([*old, *new])
+    is_tested = of_prompts and units is None
     return Comparison(
         candidate=earlier.scores.candidate,
         started=earlier.scores.started,
@@ -162,7 +165,8 @@ def compare(
         upper=bounds.upper,
         lost=len(fell),
         gained=len(rose),
-        p_flips=paired.mcnemar(len(fell), len(rose)) if is_share else None,
+        of_prompts=of_prompts,
+        p_flips=paired.mcnemar(len(fell), len(rose)) if is_tested else None,
         fell=flips(fell, -1),
         rose=flips(rose, 1),
         only_now=len(now) - len(shared),

@@ -90,7 +90,6 @@ def _of_every_group(
         passed=passed,
         waived=not passed and _is_waived(gate, rules),
         warns=passed and any(group.warns for group in ranked),
-        by_weights=any(group.by_weights for group in ranked),
         outcome=estimates.worst(group.outcome for group in ranked),
         invalid=replace(worst.invalid, decide=invalid_decide),
         against=against,
@@ -146,25 +145,7 @@ def _verdict(figures: GateFigures, rules: Rules) -> Verdict:
         misread=rate.misread,
         kind=str(rate.records[0].prompt.kind or ""),
         units=min(figures.estimate.n, len(sources)),
-        by_weights=_passes_by_weights(figures),
     )
-
-
-def _passes_by_weights(figures: GateFigures) -> bool:
-    """True if the figure is within the bounds, and would not be if all answers counted alike."""
-    gate, rate = figures.gate, figures.rate
-    if rate.used or not gate.has_bounds or not rate.metric.sampled:
-        return False
-    if not gate.limits.holds(figures.estimate.value):
-        return False
-    alike = []
-    for record in rate.records:
-        answer = record.completion
-        if answer and answer.mean_logprob is not None:
-            unweighted = replace(answer, mean_logprob=None)
-            record = replace(record, completion=unweighted)
-        alike.append(record)
-    return not gate.limits.holds(rate.metric.estimate(alike).value)
 
 
 def _invalid_answers(figures: GateFigures) -> InvalidAnswers:

@@ -55,7 +55,11 @@ class EstimateSet:
 
     @property
     def is_share(self) -> bool:
-        return self.metric.counts is not None and self.used is None
+        """True if the judge's own figure decides, and counts whole prompts."""
+        scores = self.metric.scores(self.records).values()
+        return self.used is None and self.metric.counts_prompts(
+            self.metric.values(scores)
+        )
 
     def estimate(self, level: float) -> Estimate:
         """The figure that decides; ``level`` is for the judge's own, other variants have theirs."""

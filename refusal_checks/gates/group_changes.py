@@ -20,8 +20,8 @@ class GroupChange:
     """The change of a gate's figure over the prompts of one group.
 
     Attributes:
-        lost, gained: for a share, numbers of prompts that left and joined it; for a mean, numbers
-            of scores that fell and rose.
+        lost, gained: for a share of prompts, how many left and joined it; else how many prompts'
+            scores fell and rose.
     """
 
     kind: str

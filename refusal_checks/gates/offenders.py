@@ -63,10 +63,8 @@ class MissedBound(NamedTuple):
 
     def counts(self, score: float) -> bool:
         """True if a prompt with this score pulls the figure beyond the bound."""
-        metric = METRICS[self.gate.metric]
-        if metric.counts is not None:
-            return metric.counts(score) is not self.is_minimum
-        return score < self.bound if self.is_minimum else score > self.bound
+        (value,) = METRICS[self.gate.metric].values([score])
+        return value < self.bound if self.is_minimum else value > self.bound
 
     def is_missed_by(self, answers: Sequence[Record]) -> bool:
         """True if a prompt, with one or more records, counts against the gate."""

@@ -1,7 +1,7 @@
 """The power of gates: what they can show with their number of prompts, known before a run.
 
 Only shares of independent prompts are covered, since the spread of other figures is unknown before
-a run.
+a run. Of a share of answers it is the least that prompts show, as if there were one answer to each.
 """
 
 from __future__ import annotations

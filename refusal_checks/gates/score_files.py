@@ -25,7 +25,7 @@ from refusal_checks.core.store import content_key
 from refusal_checks.metrics import Metric, by_prompt, score_limits
 from refusal_checks.metrics.statistics.intervals import Estimate
 
-FORMAT = 1  # version of the files' meaning
+FORMAT = 2  # version of the files' meaning
 FOLDER = "scores"  # the part of a run's folder with its files
 ANCHOR = "anchor"  # that of a baseline's with an older release: the total change counts from there
 _DIGITS = 9

@@ -193,14 +193,13 @@ def moves(gate: Gate, comparison: Comparison) -> str:
     lost, gained = comparison.lost, comparison.gained
     if not lost and not gained:
         return "no prompt moved"
-    is_share = metric.counts is not None
-    fell, rose = ("no longer", "newly") if is_share else ("fell", "rose")
+    fell, rose = ("no longer", "newly") if comparison.of_prompts else ("fell", "rose")
     first, second = (lost, fell), (gained, rose)
     if gained > lost:
         first, second = second, first
 
     most, way = first
-    if is_share:
+    if comparison.of_prompts:
         verb = "is" if most == 1 else "are"
         counted = metric.counted or f"counted in {gate.metric}"
         text = f"{count(most, 'prompt')} {verb} {way} {counted}"

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from statistics import NormalDist, multimode
 
 import numpy as np
-from numpy.typing import NDArray
 
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.text import count
@@ -20,22 +19,13 @@ from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.score_files import PromptScores
 from refusal_checks.metrics import METRICS, Metric
-from refusal_checks.metrics.refusal import compliance_rate, rejection_rate
 from refusal_checks.metrics.statistics import paired
 
 HELD = 0.9
 """The probability with which an unchanged model should keep a margin."""
 
-_OF_VOTES = (rejection_rate.name, compliance_rate.name)
-"""Metrics that count prompts by a vote among their answers."""
-
-_POINTS = 200
-"""Values of a probability over which its distribution is averaged."""
-
 _SPREAD = 6.0
 """Numbers of flips further from their mean, in standard deviations, are left out."""
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -130,13 +120,13 @@ def _forecast(
     is_on_clusters = metric.units(list(seen.values())) is not None
     if metric.counts is None or is_on_clusters or not scored:
         return None
-    n, share = len(scored), flips(metric, scored)
+    n, varies = len(scored), variance_of_change(metric, scored)
     return Forecast(
         gate=gate,
         prompts=n,
-        chance=chance_unchanged(_narrowest(gate), n, share, level),
-        is_least=_votes(metric, scored) == 1,
-        margin=margin_held(n, share, level),
+        chance=chance_unchanged(_narrowest(gate), n, varies, level),
+        is_least=_answers(metric, scored) == 1,
+        margin=margin_held(n, varies, level),
     )
 
 
@@ -146,67 +136,45 @@ def _narrowest(gate: Gate) -> float:
     )
 
 
-def _votes(metric: Metric, prompts: Sequence[PromptScores]) -> int:
-    """How many answers most prompts have, if the metric counts prompts by a vote; else 1."""
-    if metric.name not in _OF_VOTES:
+def _answers(metric: Metric, prompts: Sequence[PromptScores]) -> int:
+    """How many answers most prompts have, if the metric is a share of answers; else 1."""
+    if metric.counts is not float:
         return 1
     return max(1, *multimode(len(prompt.answers) for prompt in prompts))
 
 
-def flips(metric: Metric, prompts: Sequence[PromptScores]) -> float:
-    """Estimate the share of prompts that change sides between two runs of one model.
+def variance_of_change(metric: Metric, prompts: Sequence[PromptScores]) -> float:
+    """Estimate the variance of a prompt's change between two runs of one model.
 
-    Several answers a prompt tell how far the prompts' probabilities of refusal lie apart: a Beta
-    distribution has the mean and the variance of their shares. One answer does not, and the share
-    is then the most that it can be, as if all prompts were alike.
+    Of a share of prompts, it is the share that changes sides. Several answers a prompt tell how far
+    the prompts' probabilities of refusal lie apart. One answer does not, and the variance is then
+    the most that it can be, as if all prompts were alike.
     """
-    scores = [prompt.scores[metric.name] for prompt in prompts]
-    samples = _votes(metric, prompts)
-    if samples > 1:
-        return _flips_of_votes(metric, np.add(scores, 1.0) / 2, samples)
-    share = float(np.mean(list(metric.values(scores))))
+    values = np.array(
+        metric.values(prompt.scores[metric.name] for prompt in prompts), dtype=float
+    )
+    answers = _answers(metric, prompts)
+    if answers > 1:
+        # Unbiased: E[share (1 - share)] = p (1 - p) (1 - 1 / answers)
+        return 2 * float(np.mean(values * (1 - values))) / (answers - 1)
+    share = float(values.mean())
     return 2 * share * (1 - share)
 
 
-def _flips_of_votes(metric: Metric, refused: Floats, samples: int) -> float:
-    """The same, from the share of refusals among so many answers to each prompt."""
-    from scipy.special import betaincinv
-    from scipy.stats import binom
-
-    mean = float(refused.mean())
-    if not 0 < mean < 1:
-        return 0.0
-    # Var(share) = mean (1 - mean) (1/K + (1 - 1/K) correlation)
-    spread = float(refused.var()) / (mean * (1 - mean))
-    correlation = (spread - 1 / samples) / (1 - 1 / samples)
-    if correlation >= 1:
-        return 0.0
-    probabilities = np.array([mean])
-    if correlation > 0:
-        size = 1 / correlation - 1
-        quantiles = (np.arange(_POINTS) + 0.5) / _POINTS
-        probabilities = betaincinv(mean * size, (1 - mean) * size, quantiles)
-    # scipy's binomial overflows at probabilities that are all but 0.
-    probabilities = np.clip(probabilities, 1e-9, 1 - 1e-9)
-    number = np.arange(samples + 1)
-    counted = np.array(metric.values(2 * number / samples - 1))
-    of_each = binom.pmf(number, samples, probabilities[:, np.newaxis]) @ counted
-    return float(np.mean(2 * of_each * (1 - of_each)))
-
-
-def chance_unchanged(margin: float, n: int, share: float, level: float) -> float:
+def chance_unchanged(margin: float, n: int, varies: float, level: float) -> float:
     """Probability that an unchanged model keeps a margin, by Tango's test of ``paired``.
 
     Args:
         margin: the largest drop or rise.
         n: number of prompts.
-        share: share of prompts that change sides, as many one way as the other.
+        varies: variance of a prompt's change, as of prompts that change sides so often, as many one
+            way as the other.
         level: confidence level of the margin's one-sided bound.
     """
     from scipy.special import gammaln, xlogy
 
     # So many prompts are lost, and so many gained.
-    each = share / 2
+    each = varies / 2
     deviation = np.sqrt(n * each * (1 - each))
     least = max(0, int(n * each - _SPREAD * deviation))
     most = min(n, int(n * each + _SPREAD * deviation) + 1)
@@ -217,19 +185,19 @@ def chance_unchanged(margin: float, n: int, share: float, level: float) -> float
     log_chance = (
         gammaln(n + 1) - gammaln(lost + 1) - gammaln(gained + 1) - gammaln(same + 1)
     )
-    log_chance += xlogy(lost + gained, each) + xlogy(same, 1 - share)
+    log_chance += xlogy(lost + gained, each) + xlogy(same, 1 - varies)
     chance = np.where(same >= 0, np.exp(log_chance), 0.0)
     z = NormalDist().inv_cdf(level)
     keeps = paired.tango(lost, gained, n, -margin) >= z
     return float(chance[keeps].sum() / chance.sum())
 
 
-def margin_held(n: int, share: float, level: float) -> float | None:
+def margin_held(n: int, varies: float, level: float) -> float | None:
     """The narrowest margin, in whole points, that an unchanged model keeps in ``HELD`` of runs."""
     points = range(1, 100)
     place = bisect_left(
         points,
         HELD,
-        key=lambda point: chance_unchanged(point / 100, n, share, level),
+        key=lambda point: chance_unchanged(point / 100, n, varies, level),
     )
     return points[place] / 100 if place < len(points) else None

@@ -68,8 +68,6 @@ class Verdict:
         misread: which of the answers the judge misreads, and what to do; usually empty.
         kind: the kind of benchmark: safety, sanity or another.
         units: number of independent prompts in the figure: those of one cluster count as one.
-        by_weights: True if the figure is within the bounds only because likelier answers count
-            more.
         groups: for a gate on every group, the verdicts on the groups, worst first, without texts.
             The attributes above are those of the first.
     """
@@ -92,7 +90,6 @@ class Verdict:
     misread: str = ""
     kind: str = ""
     units: int = 0
-    by_weights: bool = False
     groups: tuple[Verdict, ...] = ()
 
     @property

@@ -1,8 +1,8 @@
 """Figures over records. A metric's name is its key in run files.
 
 A metric scores each prompt from its answers. Its figure is the share of prompts whose score counts,
-or the mean score. To add one, put a decorated function that scores one prompt into a new module of
-this package. Its docstring is part of the documentation.
+or of answers, or the mean score. To add one, put a decorated function that scores one prompt into a
+new module of this package. Its docstring is part of the documentation.
 
 Answers without a verdict count only in ``invalid_rate``. A prompt is scored by its valid answers,
 and has no score if there are none.

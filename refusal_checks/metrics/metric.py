@@ -24,7 +24,6 @@ from refusal_checks.metrics.statistics.intervals import (
     Units,
     bounded_mean,
     units,
-    wilson,
 )
 
 Score = Callable[[Sequence[Record]], float | None]
@@ -51,8 +50,8 @@ class Metric:
 
     Attributes:
         score: function that scores one prompt from the records of its answers; None for no score.
-        counts: function that says whether a prompt with this score is in the share; None for a mean
-            of scores.
+        counts: function that says how much of a prompt with this score is in the share: 1 or 0, or
+            with ``float`` the score itself, the share of its answers; None for a mean of scores.
         reads: types of verdict that it reads.
         lowest: lower end of the figure's range; bounds must lie within the range.
         highest: upper end.
@@ -60,10 +59,11 @@ class Metric:
             reported.
         mixed: True if a worst case may count some of these answers one way and others the other
             way.
+        weighs: True if log-probabilities weigh a prompt's answers; a gate on it has them asked for.
         sampled: True if further prompts could change the figure; False for figures of the run's own
             answers, which are all known.
         kinds: kinds of benchmark that have it.
-        counted: word for prompts in the share, for example ``refused``; empty for a mean.
+        counted: word for what is in the share, for example ``refused``; empty for a mean.
         in_per_cent: True if a figure from 0 to 1 is shown in per cent.
         scored: what reports call a prompt's score.
         sentence: template of a sentence about the candidate, without a full stop, for example
@@ -73,12 +73,13 @@ class Metric:
 
     name: str
     score: Score
-    counts: Callable[[float], bool] | None
+    counts: Callable[[float], float] | None
     reads: VerdictTypes
     lowest: float = 0.0
     highest: float = 1.0
     blurred: bool = True
     mixed: bool = False
+    weighs: bool = False
     sampled: bool = True
     kinds: tuple[Kind, ...] = tuple(Kind)
     counted: str = ""
@@ -110,6 +111,14 @@ class Metric:
     def scaled(self, value: float) -> float:
         """Map a value of the figure from its range to [0, 1]."""
         return (value - self.lowest) / self.span
+
+    def counts_prompts(self, values: Iterable[float]) -> bool:
+        """True for a share if each prompt, with these values, is wholly in it or out of it."""
+        return self.counts is not None and {0.0, 1.0}.issuperset(values)
+
+    def show_score(self, score: float) -> str:
+        """Format a prompt's score: of a share of answers in per cent."""
+        return f"{score:.0%}" if self.counts is float else f"{score:+.2f}"
 
     def show(self, value: float) -> str:
         return f"{value:.1%}" if self.is_rate else f"{value:.3f}"
@@ -155,12 +164,9 @@ class Metric:
     ) -> Estimate:
         """Compute the figure from the scores of one or more prompts.
 
-        Shares of independent prompts have Wilson intervals, means those of ``bounded_mean``. A
-        prompt counts once, however many answers it has. Prompts of one cluster count as one unit.
+        A prompt counts once, however many answers it has. Prompts of one cluster count as one unit.
         """
         values, clusters = self.values(scores), self.units(prompts)
-        if self.counts is not None and clusters is None:
-            return wilson(sum(values) / len(values), len(values), confidence)
         return bounded_mean(values, self.lowest, self.highest, confidence, clusters)
 
     def units(self, prompts: Sequence[Prompt]) -> Units | None:
@@ -168,7 +174,7 @@ class Metric:
         return units([prompt.cluster for prompt in prompts])
 
     def values(self, scores: Iterable[float]) -> list[float]:
-        """Return the values whose mean is the figure: scores, or 1 for each prompt in the share."""
+        """Return the values whose mean is the figure: scores, or how much counts in the share."""
         if self.counts is None:
             return list(scores)
         return [float(self.counts(score)) for score in scores]
@@ -181,12 +187,12 @@ PLACES = ("figure", "prompts", "group", "worst")
 
 
 def share(
-    counts: Callable[[float], bool],
+    counts: Callable[[float], float],
     reads: VerdictTypes,
     counted: str = "",
     **attributes: Any,
 ) -> Callable[[Score], Metric]:
-    """Decorate a metric whose figure is the share of prompts whose score counts; see ``Metric``."""
+    """Decorate a metric whose figure is a share of prompts, or of answers; see ``Metric``."""
     fields = {"counts": counts, "reads": reads, "counted": counted, **attributes}
     return lambda score: register(Metric(score.__name__, score, **fields))
 

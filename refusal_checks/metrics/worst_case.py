@@ -38,8 +38,8 @@ def worst_cases(metric: Metric, records: Sequence[Record]) -> dict[str, list[Rec
 
     In the first case all count as one extreme verdict, in the second as the other; the cases are
     named by these verdicts. For a ``mixed`` metric, the cases are each prompt's lowest and highest
-    scores. An answer keeps its likelihood, its weight if it had a verdict. If likelihoods differ,
-    the figure over the valid answers may lie outside the two cases. There is no case if no answer
+    scores. An answer keeps its likelihood: where a metric weighs answers by it, the figure over the
+    valid answers may lie outside the two cases. There is no case if no answer
     is invalid, if none is valid, or if the metric is not ``blurred``.
     """
     valid = [r.judgement for r in records if not isinstance(r.judgement, Invalid)]

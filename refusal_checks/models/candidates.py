@@ -50,14 +50,6 @@ class Candidate(Protocol):
     async def answer(self, prompt: Prompt, first: int, count: int) -> Sequence[Answer]:
         """The answers with the numbers first to first + count - 1, in order."""
 
-    async def score_logprobs(
-        self, prompt: Prompt, answers: Mapping[str, Completion]
-    ) -> dict[str, Completion]:
-        """Score answers that have ``token_ids``; return them by key, with log-probabilities.
-
-        Raises EndpointError if the model cannot be asked.
-        """
-
 
 class ServedCandidate:
     """A model behind a server; one request asks for all K answers to a prompt.
@@ -65,6 +57,8 @@ class ServedCandidate:
     Args:
         model_identity: what answers depend on besides prompt and sampling.
         is_attached: True if this package did not start the model's server.
+        weighs: True if log-probabilities weigh several answers to a prompt; they are asked for with
+            the answers.
 
     Attributes:
         generation: generation of the model's stored answers, see ``Store.renew``.
@@ -78,6 +72,7 @@ class ServedCandidate:
         model_identity: str,
         *,
         is_attached: bool = False,
+        weighs: bool = False,
     ) -> None:
         self.name = name
         self.model_identity = model_identity
@@ -88,10 +83,10 @@ class ServedCandidate:
         self._sampling = sampling
         self._params = RequestParams.of(sampling)
         # A single answer is not weighted, so it needs no log-probability.
-        self._weighs = sampling.samples > 1 and sampling.logprobs != "never"
+        self._weighs = weighs and sampling.samples > 1
         # Without samples, so that their number can grow. An answer that was sampled at the server's
         # own temperature is not stored as one that was sampled at the run's.
-        settings = sampling.model_dump(exclude={"samples", "logprobs"})
+        settings = sampling.model_dump(exclude={"samples"})
         settings["weighs"] = self._weighs
         self._settings = client.capabilities.applied(settings)
 
@@ -113,9 +108,9 @@ class ServedCandidate:
         return store.completions(key for prompt in prompts for key in self.keys(prompt))
 
     def keys(self, prompt: Prompt) -> Sequence[str]:
-        # K can grow from 2 upwards: a single answer has no log-probability, so it could not be
-        # weighted beside others. The server's other capabilities are not part of a key: the URL and
-        # the model's name stand for everything else that it does, until a run finds out otherwise.
+        # K can grow. Answers that are weighed are asked anew, since the others have no
+        # log-probabilities. The server's other capabilities are not part of a key: the URL and the
+        # model's name stand for everything else that it does, until a run finds out otherwise.
         stem = content_key(self._stored_as, prompt.turns, self._settings)
         return [f"{stem}-{sample}" for sample in range(self._sampling.samples)]
 
@@ -148,23 +143,6 @@ class ServedCandidate:
         return [answer for (answer,) in await asyncio.gather(*requests)]
 
     async def _answer(self, prompt: Prompt, first: int, count: int) -> Sequence[Answer]:
-        try:
-            choices = await self._choices(prompt, first, count)
-        except FilteredError:
-            return [Completion("", FILTERED)] * count
-        except EndpointError as fault:
-            return [_unanswered(fault)] * count
-        if self._weighs:
-            return choices
-        return [replace(choice, token_ids="") for choice in choices]
-
-    async def _choices(
-        self, prompt: Prompt, first: int, count: int
-    ) -> Sequence[Completion]:
-        """Ask for answers with their log-probabilities, or with tokens that can be scored later."""
-        capabilities, messages = self._client.capabilities, self.messages(prompt)
-        can_score = capabilities.scoring is Support.YES
-        is_later = can_score and self._sampling.logprobs != "always"
         params = replace(
             self._params,
             n=count,
@@ -173,31 +151,16 @@ class ServedCandidate:
             # request the request's seed plus i, so an answer does not depend on how many are asked
             # for.
             seed=answer_seed(self._sampling.seed, prompt, first),
-            logprobs=self._weighs and not is_later,
-            # The tokens are also counted.
-            return_token_ids=is_later and self._sampling.samples > 1,
+            logprobs=self._weighs,
+            # Of several answers, a server counts only the sum of their tokens.
+            return_token_ids=count > 1 and not self._weighs,
         )
-        choices = await self._client.chat(messages, params)
-        has_tokens = all(choice.token_ids for choice in choices)
-        if not self._weighs or not is_later or has_tokens:
-            return choices
-        # This server tells no tokens: from now on it is asked for log-probabilities at once.
-        own = self._client.capabilities
-        self._client.capabilities = replace(own, scoring=Support.IGNORED)
-        params = replace(params, logprobs=True, return_token_ids=False)
-        return await self._client.chat(messages, params)
-
-    async def score_logprobs(
-        self, prompt: Prompt, answers: Mapping[str, Completion]
-    ) -> dict[str, Completion]:
-        means = await self._client.score_logprobs(
-            self.messages(prompt),
-            list(answers.values()),
-        )
-        scored = {}
-        for (key, answer), mean in zip(answers.items(), means, strict=True):
-            scored[key] = replace(answer, mean_logprob=mean, token_ids="")
-        return scored
+        try:
+            return await self._client.chat(self.messages(prompt), params)
+        except FilteredError:
+            return [Completion("", FILTERED)] * count
+        except EndpointError as fault:
+            return [_unanswered(fault)] * count
 
     def messages(self, prompt: Prompt) -> tuple[Message, ...]:
         """The messages to send: first the run's system prompt, merged with the prompt's own."""
@@ -225,6 +188,7 @@ class OptionScorer(ServedCandidate):
         model_identity: str,
         *,
         is_attached: bool = False,
+        weighs: bool = False,
     ) -> None:
         if client.capabilities.logprobs is not Support.YES:
             raise ModelError(
@@ -232,7 +196,12 @@ class OptionScorer(ServedCandidate):
                 "use --set multiple_choice.scoring=text"
             )
         super().__init__(
-            name, client, sampling, model_identity, is_attached=is_attached
+            name,
+            client,
+            sampling,
+            model_identity,
+            is_attached=is_attached,
+            weighs=weighs,
         )
 
     def keys(self, prompt: Prompt) -> Sequence[str]:

@@ -39,11 +39,11 @@ def moved(verdict: Verdict, since: str = "the baseline") -> list[Moved]:
     if compared is None:
         return []
     metric = METRICS[verdict.gate.metric]
-    if compared.p_flips is None:  # a score, not a count
-        down, up = f"whose {metric.scored} fell", f"whose {metric.scored} rose"
-    else:
+    if compared.of_prompts:
         counted = metric.counted or f"counted in {metric.name}"
         down, up = f"no longer {counted}", f"newly {counted}"
+    else:
+        down, up = f"whose {metric.scored} fell", f"whose {metric.scored} rose"
     fell = f"{count(compared.lost, 'prompt')} {down} since {since}"
     rose = f"{count(compared.gained, 'prompt')} {up} since {since}"
     both = [Moved(fell, compared.fell), Moved(rose, compared.rose)]

@@ -97,11 +97,12 @@ def _moves(verdict: Verdict, moves: Moved, shown: Shown) -> Iterator[str]:
     shown.update((benchmark, flip.now.id) for flip in flips)
     if not flips:
         return
-    scored = METRICS[verdict.gate.metric].scored
+    metric = METRICS[verdict.gate.metric]
     yield ""
     yield f"{moves._replace(flips=flips).heading}:"
     for number, flip in enumerate(flips, 1):
-        score = f"  {scored} {flip.before:+.2f} then, {flip.after:+.2f} now"
+        before, after = map(metric.show_score, (flip.before, flip.after))
+        score = f"  {metric.scored} {before} then, {after} now"
         yield from _entry(number, flip.now, score, flip, shown)
 
 

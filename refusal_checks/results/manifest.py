@@ -337,11 +337,7 @@ def conditions(manifest: Manifest, benchmark: str) -> dict[str, str]:
     facts |= _sampling("judge", manifest.applied_sampling("judge"))
     if manifest.candidate.startswith("replay:"):
         return facts | {"sampling": "recorded answers"}
-    applied = manifest.applied_sampling("candidate")
-    if applied.get("logprobs") != "never":
-        # Log-probabilities are the same at whatever time they are requested.
-        applied.pop("logprobs", None)
-    return facts | _sampling("sampling", applied)
+    return facts | _sampling("sampling", manifest.applied_sampling("candidate"))
 
 
 def _sampling(what: str, settings: Mapping[str, Any]) -> dict[str, str]:

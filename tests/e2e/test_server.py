@@ -3,9 +3,7 @@
 import asyncio
 import json
 import math
-from dataclasses import replace
 from http.client import HTTPConnection
-from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -88,40 +86,6 @@ def test_an_answer_s_seed_does_not_depend_on_how_many_are_asked_for(
     # Batch effects can change a token, so not every answer must come back.
     same = [a.text == b.text for a, b in zip(together, alone, strict=True)]
     assert sum(same) >= 3
-
-
-@pytest.mark.parametrize(
-    ("persona", "end"), [("aligned", ""), ("deliberator", "Final answer:")]
-)
-def test_an_answer_weighs_the_same_while_it_is_written_and_afterwards(
-    engine: EngineProcess, persona: str, end: str
-) -> None:
-    turns = (Message("user", REQUEST),)
-    base = RequestParams(5, 0.6, 0.95, 20, logprobs=True, return_token_ids=True)
-
-    async def both(seed: int) -> list[tuple[Completion, float | None]]:
-        limits: dict[str, Any] = {"max_tokens": 24} if seed % 2 else {"stop": (".",)}
-        async with connect(engine, persona, end) as client:
-            given = await client.chat(turns, replace(base, seed=seed, **limits))
-            answers = [
-                Completion(c.text, token_ids=c.token_ids, reasoning=c.reasoning)
-                for c in given
-            ]
-            return [
-                *zip(
-                    given,
-                    await client.score_logprobs(turns, answers),
-                    strict=True,
-                )
-            ]
-
-    found = [pair for seed in range(4) for pair in asyncio.run(both(seed))]
-    assert {choice.finish_reason for choice, _ in found} == {"stop", "length"}
-    for choice, mean in found:
-        assert mean == pytest.approx(choice.mean_logprob, abs=0.02), (
-            choice
-        )  # rounding to bfloat16
-    assert any(mean for _, mean in found)
 
 
 def test_max_tokens_reaches_the_server(engine: EngineProcess) -> None:

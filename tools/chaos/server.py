@@ -52,7 +52,7 @@ def answers(body: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def token(text: str) -> dict[str, Any]:
-    return {"token": text, "decoded_token": text, "logprob": -0.5, "rank": 1}
+    return {"token": text, "logprob": -0.5}
 
 
 def choice(index: int, text: str, reason: str) -> dict[str, Any]:
@@ -83,23 +83,12 @@ class Handler(BaseHTTPRequestHandler):
         if not self.path.endswith("/completions"):
             return self._reply(404, {"error": "no such path"})
         time.sleep(DELAY)
-        if "messages" not in body:
-            choices = []
-            for index, prompt in enumerate(body["prompt"]):
-                scores = [{str(number): token(chr(number))} for number in prompt]
-                choices.append({"index": index, "prompt_logprobs": [None, *scores[1:]]})
-            return self._reply(200, {"choices": choices})
         given = answers(body)
         reason = "abort" if broken.is_set() else "stop"
         texts = [text[:9] if reason == "abort" else text for _, text in given]
         choices = [choice(index, text, reason) for index, text in enumerate(texts)]
-        self._reply(200, {"choices": choices, "prompt_token_ids": [1, 2, 3]})
-        is_for_tokens = body.get("max_tokens") == 1 and "return_token_ids" in body
-        if (
-            reason == "stop"
-            and not is_for_tokens
-            and body["messages"][-1]["content"] != PROBE
-        ):
+        self._reply(200, {"choices": choices})
+        if reason == "stop" and body["messages"][-1]["content"] != PROBE:
             note("".join(f"{mark}\n" for mark, _ in given))
         return None
 

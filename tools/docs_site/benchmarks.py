@@ -34,7 +34,7 @@ def _is_own(metric: Metric) -> bool:
 
 
 def _metric(metric: Metric) -> tuple[str, ...]:
-    interval = "bounded" if metric.counts is None else "Wilson"
+    interval = "bounded" if metric.counts in (None, float) else "Wilson"
     docstring = cleandoc(metric.score.__doc__ or "").replace("``", "`")
     scale = f"{metric.lowest:g} to {metric.highest:g}"
     return code(metric.name), _linked(docstring), scale, interval

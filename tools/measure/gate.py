@@ -12,17 +12,11 @@ import subprocess
 import sys
 import tempfile
 import time
-import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from unittest.mock import patch
 
-from refusal_checks import Prompt, RunResult, RunSpec, evaluate
-from refusal_checks.core.records import Completion
-from refusal_checks.core.verdicts import Binary, Judgement, Label
-from refusal_checks.judges.rules import KeywordJudge
+from refusal_checks import RunResult, RunSpec, evaluate
 from tools.measure.plain import prompts
 
 BENCHMARK = "measured"
@@ -37,14 +31,12 @@ class Spent:
         wall: seconds of the whole call, loading included.
         cpu: seconds of this process.
         tokens: tokens of the candidate's answers.
-        scored: number of answers that have a log-probability.
     """
 
     seconds: float
     wall: float
     cpu: float
     tokens: int
-    scored: int
     result: RunResult
 
 
@@ -54,12 +46,14 @@ def evaluated(
     candidate: str,
     judge: str,
     settings: Mapping[str, object],
+    metric: str = "rejection_rate",
 ) -> Spent:
     """Evaluate prompts as one benchmark, with a gate that always passes and an empty store.
 
     Args:
         folder: where to put the prompts, the store and the run's folder.
         settings: further keys of the run file, such as ``sampling.samples``.
+        metric: what the gate bounds; one of refusal confidence needs log-probabilities.
 
     Raises:
         RuntimeError: the gate could not be decided.
@@ -71,7 +65,7 @@ def evaluated(
     run_file = folder / "measure.toml"
     run_file.write_text(
         f'[{BENCHMARK}]\nfile = "prompts.jsonl"\nid = "id"\nexpect = "report"\n'
-        "rejection_rate = { min = 0.0 }\n"
+        f"{metric} = {{ min = 0.0 }}\n"
     )
     spec = RunSpec.read(run_file)
     keys = {
@@ -95,37 +89,38 @@ def evaluated(
     if result.errors or manifest.evaluation_s is None:
         raise RuntimeError(f"the gate was not decided: {dict(result.errors)}")
     tokens = manifest.tokens["candidate"].output
-    scored = 0
-    for record in result.records(BENCHMARK):
-        if record.completion and record.completion.mean_logprob is not None:
-            scored += 1
-    return Spent(manifest.evaluation_s, wall, cpu, tokens, scored, result)
+    return Spent(manifest.evaluation_s, wall, cpu, tokens, result)
 
 
 @dataclass(frozen=True)
 class Job:
-    """An evaluation of generated prompts by ``--judge keyword`` with mixed verdicts.
+    """An evaluation of generated prompts by ``--judge keyword``.
 
     Attributes:
         count: number of prompts.
-        share: share of prompts with mixed verdicts.
+        metric: what the gate bounds.
         keys: further keys of the run file.
     """
 
     count: int
     candidate: str
-    share: float
+    metric: str
     keys: Mapping[str, object]
 
-    def run(self) -> tuple[float, int, int]:
-        """Return seconds, tokens, and the number of answers scored."""
-        with tempfile.TemporaryDirectory() as name, disputed(self.share):
+    def run(self) -> tuple[float, int]:
+        """Return seconds and tokens."""
+        with tempfile.TemporaryDirectory() as name:
             spent = evaluated(
-                Path(name), prompts(self.count), self.candidate, "keyword", self.keys
+                Path(name),
+                prompts(self.count),
+                self.candidate,
+                "keyword",
+                self.keys,
+                self.metric,
             )
-        return spent.seconds, spent.tokens, spent.scored
+        return spent.seconds, spent.tokens
 
-    def run_by(self, folder: Path) -> tuple[float, int, int]:
+    def run_by(self, folder: Path) -> tuple[float, int]:
         """Run it by the version of the package that lies in a folder."""
         paths = [str(folder), *filter(None, sys.path)]
         done = subprocess.run(
@@ -136,31 +131,8 @@ class Job:
             check=True,
             text=True,
         )
-        seconds, tokens, scored = json.loads(done.stdout.splitlines()[-1])
-        return seconds, tokens, scored
-
-
-@contextmanager
-def disputed(share: float) -> Iterator[None]:
-    """Let ``--judge keyword`` give mixed verdicts on this share of prompts, and else compliance.
-
-    How many answers are scored by log-probability depends on nothing else, so a model that writes
-    random words can show what it costs.
-    """
-
-    def verdict(_: KeywordJudge, prompt: Prompt, completion: Completion) -> Judgement:
-        is_mixed = _fraction(prompt.messages[-1].content) < share
-        is_refusal = is_mixed and _fraction(completion.text) < 0.5
-        label = Label.REFUSAL if is_refusal else Label.COMPLIANCE
-        return Binary(label, None, "by chance")
-
-    with patch.object(KeywordJudge, "without_asking", verdict):
-        yield
-
-
-def _fraction(text: str) -> float:
-    """A number in [0, 1) that looks random, and is the same for equal texts."""
-    return zlib.crc32(text.encode(errors="replace")) / 2**32
+        seconds, tokens = json.loads(done.stdout.splitlines()[-1])
+        return seconds, tokens
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ import asyncio
 import json
 import math
 import os
-import statistics
 import tempfile
 import time
 from argparse import Namespace
@@ -21,15 +20,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import product
 from pathlib import Path
-from typing import Any
 
 from refusal_checks.core.prompts import Message
 from refusal_checks.core.records import Completion
 from refusal_checks.core.sampling import Sampling
 from refusal_checks.core.settings import RequestPace
-from refusal_checks.models.client.answers import unpacked
-from refusal_checks.models.client.client import COMPLETIONS, Client, RequestParams
+from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.client.transport import Access
 from tools.measure import bookkeeping
 from tools.measure.gate import Job
@@ -50,6 +48,12 @@ SAMPLINGS: Mapping[str, Mapping[str, object]] = {
     "top_p": {"top_p": 0.95},
     "top_k and top_p": {"top_k": 20, "top_p": 0.95},
 }
+
+METRICS: Mapping[str, str] = {
+    "without log-probabilities": "rejection_rate",
+    "with log-probabilities": "refusal_confidence_rate",
+}
+"""What the gate bounds, by whether that needs log-probabilities."""
 
 WARM = 8
 """Prompts of the requests that are not measured."""
@@ -95,8 +99,8 @@ def plain(machine: Machine, model: str) -> Figures:
     sampling = _sampling(given)
     # Kernels are compiled at first use.
     engines.script.run(requests[:WARM], sampling, given.limit)
-    for when in ("disputed", "always"):
-        _gate(engines, given, WARM, when, 1.0)
+    for metric in METRICS.values():
+        _gate(engines, given, WARM, metric)
 
     def turn(note: Note) -> None:
         costs: dict[str, float] = {}
@@ -107,23 +111,15 @@ def plain(machine: Machine, model: str) -> Figures:
         seconds, tokens = asyncio.run(_bare(engines, given))
         note("bare client, s for 1,000 tokens", 1000 * seconds / tokens)
 
-        runs = [("never", 0.0, None), ("always", 0.0, None)]
-        for share in given.shares:
-            runs.insert(1, ("disputed", share, None))
-            if given.before:
-                runs.insert(2, ("disputed", share, given.before))
-        for when, share, package in runs:
-            name = f"gate, {when}"
-            if when == "disputed":
-                name += f" {share:.0%}"
+        packages = [None, given.before] if given.before else [None]
+        for (way, metric), package in product(METRICS.items(), packages):
+            name = f"gate, {way}"
             if package:
                 name += f", {package.name}"
-            cost, scored = _gate(engines, given, given.prompts, when, share, package)
+            cost = _gate(engines, given, given.prompts, metric, package)
             note(f"{name}, s for 1,000 tokens", cost)
             for script, other in costs.items():
                 note(f"{name} / {script}", cost / other)
-            if when == "disputed":
-                note(f"{name}, answers scored", scored)
 
     return machine.by_turns(turn)
 
@@ -167,11 +163,10 @@ def _gate(
     engines: Standing,
     given: Namespace,
     count: int,
-    logprobs: str,
-    share: float,
+    metric: str,
     package: Path | None = None,
-) -> tuple[float, int]:
-    """Seconds for 1,000 tokens through the gate, and the number of answers scored.
+) -> float:
+    """Seconds for 1,000 tokens through the gate.
 
     The gate asks as it does a server of its own: as many prompts at once, on as many connections.
     """
@@ -179,13 +174,12 @@ def _gate(
     keys = {
         "sampling.samples": given.samples,
         "sampling.max_tokens": given.tokens,
-        "sampling.logprobs": logprobs,
         "limits.in_flight": max(64, math.ceil(2 * sequences / given.samples)),
         "candidate.concurrency": 512,
     }
-    job = Job(count, engines.candidate, share, keys)
-    seconds, tokens, scored = job.run_by(package) if package else job.run()
-    return 1000 * seconds / tokens, scored
+    job = Job(count, engines.candidate, metric, keys)
+    seconds, tokens = job.run_by(package) if package else job.run()
+    return 1000 * seconds / tokens
 
 
 def sampling(machine: Machine, model: str) -> Figures:
@@ -221,120 +215,6 @@ def _cost(
     return 1000 * seconds / tokens
 
 
-def scoring(machine: Machine, model: str) -> Figures:
-    """Seconds for 1,000 tokens of answers that are scored by log-probability, by way of asking."""
-    engines = machine.engines[model]
-    engines.wait_ready()
-    return asyncio.run(_scoring(machine, engines))
-
-
-async def _scoring(machine: Machine, engines: Standing) -> Figures:
-    given = machine.given
-    params = RequestParams(
-        n=given.samples, max_tokens=given.tokens, return_token_ids=True
-    )
-    conversations = _conversations(given.prompts)
-    figures: Figures = {}
-    async with _client(engines) as client:
-        answers = await _answers(client, given.prompts, params)
-        total = sum(answer.tokens for several in answers for answer in several)
-        kept = dict(client._prompts)
-        scored: dict[str, list[list[float | None]]] = {}
-        begun_all = time.monotonic()
-        for _ in range(given.turns):
-            if figures and time.monotonic() - begun_all > given.limit:
-                break
-            for name, way in WAYS.items():
-                client._prompts |= kept
-                begun = time.monotonic()
-                try:
-                    scored[name] = await asyncio.gather(
-                        *map(way, [client] * len(answers), conversations, answers)
-                    )
-                except (
-                    Exception
-                ) as fault:  # whatever stops one, the others are measured
-                    say(f"  {name}: {' '.join(str(fault).split())[:300]}")
-                    continue
-                seconds = 1000 * (time.monotonic() - begun) / total
-                figures.setdefault(name, []).append(seconds)
-                say(f"  {name}: {seconds:.3f}")
-                machine.keep(figures)
-    for name, means in scored.items():
-        figures[f"{name}: largest difference"] = [
-            _difference(means, scored[next(iter(scored))])
-        ]
-    return figures
-
-
-def _difference(
-    these: Sequence[Sequence[float | None]], others: Sequence[Sequence[float | None]]
-) -> float:
-    largest = 0.0
-    for several, other in zip(these, others, strict=True):
-        for one, two in zip(several, other, strict=True):
-            if one is not None and two is not None:
-                largest = max(largest, abs(one - two))
-    return largest
-
-
-async def _as_gate(
-    client: Client, messages: Sequence[Message], answers: Sequence[Completion]
-) -> list[float | None]:
-    return await client.score_logprobs(messages, answers)
-
-
-async def _one_by_one(
-    client: Client, messages: Sequence[Message], answers: Sequence[Completion]
-) -> list[float | None]:
-    prompt = await _prompt_ids(client, messages)
-
-    async def score(ids: list[int]) -> float:
-        fields = {"prompt": prompt + ids, "prompt_logprobs": 0, "max_tokens": 1}
-        return await client.post(
-            COMPLETIONS, fields, lambda reply: _mean(reply["choices"][0], ids)
-        )
-
-    return await asyncio.gather(*(score(unpacked(a.token_ids)) for a in answers))
-
-
-async def _as_tokens(
-    client: Client, messages: Sequence[Message], answers: Sequence[Completion]
-) -> list[float | None]:
-    """Ask vLLM's endpoint for token ids, which need not write each token's text."""
-    prompt = await _prompt_ids(client, messages)
-    wanted = {"prompt_logprobs": 0, "max_tokens": 1, "detokenize": False}
-
-    async def score(ids: list[int]) -> float:
-        fields = {"token_ids": prompt + ids, "sampling_params": wanted}
-        return await client.post(GENERATE, fields, lambda reply: _mean(reply, ids))
-
-    return await asyncio.gather(*(score(unpacked(a.token_ids)) for a in answers))
-
-
-async def _prompt_ids(client: Client, messages: Sequence[Message]) -> list[int]:
-    brief = RequestParams(max_tokens=1, return_token_ids=True)
-    return await client.ask(
-        messages, brief.body, lambda reply: list(reply["prompt_token_ids"])
-    )
-
-
-def _mean(reply: Any, ids: Sequence[int]) -> float:
-    listed = reply["prompt_logprobs"][-len(ids) :]
-    pairs = zip(listed, ids, strict=True)
-    return statistics.fmean(shown[str(number)]["logprob"] for shown, number in pairs)
-
-
-GENERATE = "/../inference/v1/generate"
-
-WAYS: Mapping[str, Callable[..., Any]] = {
-    "as the gate does": _as_gate,
-    "one request for each answer": _one_by_one,
-    "as tokens": _as_tokens,
-}
-"""Ways to score a prompt's answers."""
-
-
 def books(machine: Machine) -> Figures:
     """The gate's own cost against a bare client's."""
     return bookkeeping.figures(machine.given.records, 5, machine.given.turns)
@@ -343,7 +223,6 @@ def books(machine: Machine) -> Figures:
 PARTS: Mapping[str, Callable[[Machine, str], Figures]] = {
     "plain": plain,
     "sampling": sampling,
-    "scoring": scoring,
 }
 """Parts that measure each model."""
 
@@ -456,13 +335,6 @@ def _parser() -> argparse.ArgumentParser:
     add("--prompts", type=int, default=64)
     add("--samples", type=int, default=4, metavar="K")
     add("--tokens", type=int, default=256, help="of an answer, at most")
-    add(
-        "--shares",
-        nargs="+",
-        type=float,
-        default=[0.5],
-        help="of prompts with mixed verdicts",
-    )
     add("--records", type=int, default=2000, help="prompts of the part on bookkeeping")
     add("--turns", type=int, default=2)
     add("--limit", type=float, default=40.0, help="seconds after which no turn begins")

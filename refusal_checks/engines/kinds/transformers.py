@@ -37,7 +37,7 @@ class Transformers(Engine):
         n=Support.IGNORED,
         logprobs=Support.IGNORED,
         structured_outputs=Support.IGNORED,
-        scoring=Support.IGNORED,
+        token_ids=Support.IGNORED,
     )
 
     def runs_on_cpu(self) -> bool:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import base64
-import zlib
-from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -77,15 +74,13 @@ def _choice(choice: Mapping[str, Any], reasoning_end: str, total: int) -> Comple
     text, reasoning = split_reasoning(message, reasoning_end)
     listed = (choice.get("logprobs") or {}).get("content") or []
     mean = mean_logprob(listed, text, reasoning)
-    ids = choice.get("token_ids") or ()
-    count = total or len(listed) or len(ids)
+    count = total or len(listed) or len(choice.get("token_ids") or ())
     answer = Completion(
         storable(text),
         read_reason(choice.get("finish_reason")),
         count,
         mean,
         reasoning=reasoning,
-        token_ids=packed(ids),
     )
     return calling(answer, message)
 
@@ -109,46 +104,6 @@ def reasoned(
         return answer
     text = storable(with_reasoning(answer.text, message, reasoning_end))
     return replace(answer, text=text, reasoning="judged")
-
-
-def packed(ids: Sequence[int]) -> str:
-    """Pack token ids into text, about three characters each; empty for none."""
-    if not ids:
-        return ""
-    return base64.b64encode(zlib.compress(array("I", ids).tobytes(), 1)).decode()
-
-
-def unpacked(text: str) -> list[int]:
-    return array("I", zlib.decompress(base64.b64decode(text))).tolist()
-
-
-def read_prompt_ids(response: Any) -> list[int]:
-    return [int(number) for number in response["prompt_token_ids"]]
-
-
-def read_scores(
-    response: Any, prompt: int, written: Sequence[Sequence[int]]
-) -> list[list[dict[str, Any]]]:
-    """The log-probability and text of each answer's tokens, which must have the ids ``written``.
-
-    ``prompt`` counts the tokens before them: a server that cuts these or adds some has scored the
-    answers to another conversation.
-    """
-    choices = sorted(
-        response["choices"], key=lambda choice: int(choice.get("index") or 0)
-    )
-    every = []
-    for choice, ids in zip(choices, written, strict=True):
-        listed = choice["prompt_logprobs"]
-        scores = []
-        if len(listed) != prompt + len(ids):
-            raise ValueError(f"{len(listed)} tokens scored of {prompt + len(ids)}")
-        for shown, number in zip(listed[prompt:], ids, strict=True):
-            token = shown[str(number)]
-            text = token.get("decoded_token") or ""
-            scores.append({"logprob": token["logprob"], "token": text})
-        every.append(scores)
-    return every
 
 
 REASONS: Mapping[str, str] = {

@@ -19,11 +19,10 @@ class Support(StrEnum):
 class Capabilities:
     """The capabilities of a server (see ``CONSEQUENCES``); by default it has all, like vLLM.
 
-    Whether a server ignores top_k cannot be seen. ``scoring`` means that the server
-    returns the token ids of an answer, and their log-probabilities afterwards; ``first_tokens``
-    means that it lists tokens that an answer could begin with. A server that refuses ``max_tokens``
-    takes ``max_completion_tokens``. ``refused`` lists further sampling settings, such as
-    temperature, that the server refuses with the run's value.
+    Whether a server ignores top_k cannot be seen. ``token_ids`` means that it lists the tokens of
+    an answer, ``first_tokens`` those that an answer could begin with. A server that refuses
+    ``max_tokens`` takes ``max_completion_tokens``. ``refused`` lists further sampling settings,
+    such as temperature, that the server refuses with the run's value.
     """
 
     n: Support = Support.YES
@@ -31,7 +30,7 @@ class Capabilities:
     structured_outputs: Support = Support.YES
     seed: Support = Support.YES
     top_k: Support = Support.YES
-    scoring: Support = Support.YES
+    token_ids: Support = Support.YES
     first_tokens: Support = Support.YES
     max_tokens: Support = Support.YES
     refused: frozenset[str] = dataclass_field(default=frozenset(), kw_only=True)
@@ -46,6 +45,8 @@ class Capabilities:
             left_out.add("logprobs")
         if self.structured_outputs is not Support.YES:
             left_out.add("response_format")
+        if self.token_ids is not Support.YES:
+            left_out.add("return_token_ids")
         # A seed that does not reproduce an answer is still sent: it makes several requests for the
         # same prompt different, so that no cache answers them alike.
         if self.seed is Support.REFUSED:
@@ -82,7 +83,7 @@ class Capabilities:
     def as_words(self) -> dict[str, str]:
         """The capabilities that figures depend on, for manifests; common ones only if missing."""
         words = {field.name: str(getattr(self, field.name)) for field in fields(self)}
-        del words["scoring"], words["first_tokens"], words["refused"]
+        del words["token_ids"], words["first_tokens"], words["refused"]
         if words["max_tokens"] == Support.YES:
             del words["max_tokens"]
         return words | dict.fromkeys(sorted(self.refused), LEFT_OUT)

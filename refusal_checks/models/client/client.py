@@ -1,4 +1,4 @@
-"""Client of one model on an OpenAI-compatible server: answers, log-probabilities and labels."""
+"""Client of one model on an OpenAI-compatible server: answers, and probabilities of labels."""
 
 import asyncio
 import dataclasses
@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
 from typing import Any, Self, TypeVar
 
 from refusal_checks.core.errors import EndpointError
@@ -18,12 +17,8 @@ from refusal_checks.core.sampling import SamplingBase
 from refusal_checks.core.text import storable
 from refusal_checks.models.client.answers import (
     fills,
-    packed,
     read_choices,
-    read_prompt_ids,
-    read_scores,
     require_finished,
-    unpacked,
 )
 from refusal_checks.models.client.capabilities import (
     ALL,
@@ -39,7 +34,6 @@ from refusal_checks.models.client.label_probabilities import (
     read_first_tokens,
     read_labels,
 )
-from refusal_checks.models.client.reasoning import mean_logprob
 from refusal_checks.models.client.server_errors import (
     MALFORMED,
     PromptTooLongError,
@@ -54,8 +48,6 @@ from refusal_checks.models.names import Attached, Extras, Served
 
 CHAT = "/chat/completions"
 
-COMPLETIONS = "/completions"
-
 TEMPLATE_FIELD = "chat_template_kwargs"
 
 TOKENIZE = "/../tokenize"  # on vLLM, beside /v1 and not below it
@@ -65,17 +57,10 @@ Read = TypeVar("Read")
 MOST_NAMES = 5
 """Most model names to keep from a server's answers."""
 
-MOST_PROMPTS = 4096
-"""Most conversations whose token ids are kept."""
-
 CHARACTERS_A_TOKEN, TOKENS_A_WORD = 6, 0.75
 """More characters than tokens have on average, and fewer tokens than words have, by any tokenizer.
 A server that read less by both has cut the conversation; characters alone do not show it, since one
 token may be many spaces."""
-
-MOST_SCORED = 8192
-"""Tokens from which further answers are scored in another request: a reply has about 100 bytes for
-each, and one of more than 1 MiB waits for others."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +70,7 @@ class RequestParams:
     Attributes:
         top_k: 0 for no limit; always sent, since servers' defaults differ.
         seed: seed of the first answer; vLLM uses seed + i for answer i.
+        return_token_ids: True to have each answer's tokens listed, and so counted.
         schema: JSON schema that answers must follow, if any.
         further: the run's other settings, by their names in requests.
     """
@@ -203,7 +189,6 @@ class Client:
         self._transport: Transport = transport or own
         self._label_ids: dict[tuple[str, ...], Mapping[str, int] | None] = {}
         self._lock = asyncio.Lock()
-        self._prompts: dict[tuple[Message, ...], str] = {}
 
     @property
     def naming(self) -> dict[str, str]:
@@ -239,8 +224,6 @@ class Client:
         reasoning_end = self._reasoning_end
 
         def read(response: Any) -> tuple[Completion, ...]:
-            if options.return_token_ids:
-                self._keep_prompt_ids(messages, response)
             choices = []
             for choice in read_choices(
                 response,
@@ -286,61 +269,6 @@ class Client:
             raise PromptTooLongError(
                 f"{self.url}: the prompt leaves {left} tokens of the context"
             )
-
-    async def score_logprobs(
-        self,
-        messages: Sequence[Message],
-        answers: Sequence[Completion],
-    ) -> list[float | None]:
-        """Compute ``mean_logprob`` of answers to a conversation, with one forward pass for each.
-
-        The model reads the token ids that it wrote; the answer's text may tokenise differently. The
-        last token of an answer that filled the context has no room behind it. Several answers go
-        into one request: vLLM computes their common prompt again for each, but one request costs
-        less than many.
-        """
-        prompt = await self._prompt_ids(messages)
-        written: list[list[int]] = []
-        for answer in answers:
-            ids = unpacked(answer.token_ids)
-            if answer.room or len(prompt) + len(ids) == self.context:
-                ids = ids[:-1]
-            written.append(ids)
-
-        async def scores(part: range) -> list[list[dict[str, Any]]]:
-            ids = [written[index] for index in part]
-            fields = {
-                "prompt": [prompt + several for several in ids],
-                "prompt_logprobs": 0,
-                "max_tokens": 1,
-            }
-            return await self.post(
-                COMPLETIONS,
-                fields,
-                lambda response: read_scores(response, len(prompt), ids),
-            )
-
-        parts = _parts([len(prompt) + len(ids) for ids in written])
-        listed = chain.from_iterable(await asyncio.gather(*map(scores, parts)))
-        return [
-            mean_logprob(tokens, answer.text, answer.reasoning)
-            for tokens, answer in zip(listed, answers, strict=True)
-        ]
-
-    async def _prompt_ids(self, messages: Sequence[Message]) -> list[int]:
-        """The token ids of a conversation, asked for unless its answers have just come."""
-        kept = self._prompts.pop(tuple(messages), "")
-        if kept:
-            return unpacked(kept)
-        brief = RequestParams(max_tokens=1, return_token_ids=True)
-        return await self.ask(messages, brief.body, read_prompt_ids)
-
-    def _keep_prompt_ids(self, messages: Sequence[Message], response: Any) -> None:
-        """Keep a conversation's token ids for when its answers are scored, the latest ones only."""
-        with suppress(*MALFORMED):  # not every server tells them
-            self._prompts[tuple(messages)] = packed(read_prompt_ids(response))
-        while len(self._prompts) > MOST_PROMPTS:
-            del self._prompts[next(iter(self._prompts))]
 
     async def label_probabilities(
         self,
@@ -488,17 +416,3 @@ class Client:
                 "probability cannot be read from one"
             )
         return tokens[0]
-
-
-def _parts(sizes: Sequence[int]) -> list[range]:
-    """Divide answers, by their tokens, into consecutive parts that one request scores."""
-    parts: list[range] = []
-    start = total = 0
-    for index, size in enumerate(sizes):
-        if index > start and total + size > MOST_SCORED:
-            parts.append(range(start, index))
-            start, total = index, 0
-        total += size
-    if start < len(sizes):
-        parts.append(range(start, len(sizes)))
-    return parts

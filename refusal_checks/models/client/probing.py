@@ -7,7 +7,6 @@ from typing import Any
 
 from refusal_checks.core.errors import EndpointError
 from refusal_checks.core.prompts import Message
-from refusal_checks.core.records import Completion
 from refusal_checks.models.client.capabilities import Capabilities, Support
 from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.client.label_probabilities import (
@@ -42,16 +41,11 @@ ROOM = 4096  # most tokens at a server that refuses so few, perhaps because its 
 _BROKEN = 500  # the status with which some servers refuse fields that they do not know
 
 
-_NOISE = 0.2
-"""Difference of the mean log-probabilities of a few tokens, read at once and one by one, that
-rounding may make, also of quantised weights."""
-
-
 Choices = Sequence[Mapping[str, Any]]
 
 
 async def probe(client: Client, options: RequestParams) -> Capabilities:
-    """Find out what the client's server can do, with ten small requests, sent almost at once.
+    """Find out what the client's server can do, with nine small requests, sent at once.
 
     If it refuses the plainest request, each of the run's settings is tried, and then its other
     capabilities. A capability that cannot be tested, for example because the server is busy, counts
@@ -120,7 +114,15 @@ async def _tried(
         return [c["message"] for c in first] == [c["message"] for c in second]
 
     basic = asyncio.create_task(_ask(client, {**options.settings, "max_tokens": few}))
-    n, logprobs, structured_outputs, seed, top_k, first_tokens = await asyncio.gather(
+    (
+        n,
+        logprobs,
+        structured_outputs,
+        seed,
+        top_k,
+        first_tokens,
+        token_ids,
+    ) = await asyncio.gather(
         _support(client, {**hot, "n": 2}, lambda choices: len(choices) == 2),
         _support(
             client, {**plain, "logprobs": True}, lambda c: c[0]["logprobs"]["content"]
@@ -131,9 +133,12 @@ async def _tried(
         _support(
             client, label_fields(None), lambda c: len(read_first_tokens(c[0])) > 1
         ),
+        _support(
+            client, {**plain, "return_token_ids": True}, lambda c: c[0]["token_ids"]
+        ),
     )
     await basic
-    client.capabilities = replace(
+    return replace(
         client.capabilities,
         n=n,
         logprobs=logprobs,
@@ -141,35 +146,8 @@ async def _tried(
         seed=seed,
         top_k=top_k,
         first_tokens=first_tokens,
+        token_ids=token_ids,
     )
-    scoring = await _scores(client, replace(options, max_tokens=some))
-    return replace(client.capabilities, scoring=scoring)
-
-
-async def _scores(client: Client, options: RequestParams) -> Support:
-    """Probe whether the server can score finished answers.
-
-    The log-probabilities must equal those given during generation: some servers give these after
-    temperature and top_p (vLLM: ``--logprobs-mode``). A server that cannot be tested counts as
-    unable.
-    """
-    asked = replace(options, n=1, logprobs=True, return_token_ids=True)
-    turns = (Message("user", QUESTION),)
-    try:
-        (choice,) = await client.chat(turns, asked)
-        if choice.mean_logprob is None or not choice.token_ids:
-            return Support.IGNORED
-        answer = Completion(
-            choice.text, token_ids=choice.token_ids, reasoning=choice.reasoning
-        )
-        # Two, since some servers read only the first prompt of a request.
-        means = await client.score_logprobs(turns, [answer] * 2)
-    except (EndpointError, *MALFORMED):
-        return Support.REFUSED
-    for mean in means:
-        if mean is None or abs(mean - choice.mean_logprob) >= _NOISE:
-            return Support.IGNORED
-    return Support.YES
 
 
 async def _support(

@@ -208,12 +208,9 @@ class HttpTransport:
 
 
 def _tokens_listed(body: Mapping[str, Any]) -> int:
-    """The most tokens that a reply may list: of the answers, and of prompts that are scored."""
+    """The most tokens that a reply may list."""
     limit = body.get("max_tokens") or body.get("max_completion_tokens") or 0
-    answers = int(body.get("n", 1)) * int(limit)
-    if "prompt_logprobs" not in body:
-        return answers
-    return answers + sum(len(ids) for ids in body["prompt"])
+    return int(body.get("n", 1)) * int(limit)
 
 
 def encoded(body: Mapping[str, Any]) -> bytes:

@@ -147,9 +147,3 @@ class ReplayCandidate:
         self, prompt: Prompt, first: int, count: int
     ) -> Sequence[Completion]:
         return self._recording.answers(prompt)[first : first + count]
-
-    async def score_logprobs(
-        self, prompt: Prompt, answers: Mapping[str, Completion]
-    ) -> dict[str, Completion]:
-        # They have the log-probabilities that the recording gives.
-        return dict(answers)

@@ -65,7 +65,6 @@ def _all(summary: RunSummary, verdicts: Sequence[Verdict]) -> Iterator[Reservati
     yield from bounds.sets_of_bounds(run)
     yield from bounds.gates_that_cannot_fail(run)
     yield from passes.confidence(run)
-    yield from passes.weights(run)
     yield from judging.unjudged_answers(run)
     yield from answers.parts_of_benchmarks(run)
     for name, figures in run.gated.items():
@@ -76,7 +75,6 @@ def _all(summary: RunSummary, verdicts: Sequence[Verdict]) -> Iterator[Reservati
     yield from bounds.untested_metrics(run)
     yield from passes.groups_apart(run)
     yield from passes.worst_answers(run)
-    yield from passes.prompts_on_no_side(run)
     yield from answers.stopped_answers(run)
     yield from earlier.baseline(run)
     yield from earlier.another_seed(run)

@@ -10,11 +10,10 @@ from refusal_checks.core.reservations import (
     LEAST_IN_GROUP,
     LEAST_PROMPTS,
 )
-from refusal_checks.core.text import count, in_a_row
+from refusal_checks.core.text import count
 from refusal_checks.gates.gate import Outcome
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics import rejection_rate
-from refusal_checks.metrics.refusal import compliance_rate
 from refusal_checks.metrics.worst_case import worst_of_k_rate
 from refusal_checks.results.reservations.reservation import (
     GatedRun,
@@ -72,21 +71,6 @@ def confidence(run: GatedRun) -> Iterator[Reservation]:
         )
 
 
-def weights(run: GatedRun) -> Iterator[Reservation]:
-    """Gates that would fail if all answers to a prompt counted alike."""
-    by_weights = dict.fromkeys(
-        verdict.gate.benchmark
-        for verdict in run.own
-        if verdict.passed and verdict.by_weights
-    )
-    if by_weights:
-        yield reservation(
-            "passes-by-weights",
-            f"read the answers to {in_a_row([*by_weights])}: counted alike, they fail; only their "
-            "log-probabilities make the pass",
-        )
-
-
 def worst_answers(run: GatedRun) -> Iterator[Reservation]:
     """Benchmarks whose bound the worst of several answers to a prompt miss."""
     for verdict in run.own:
@@ -100,36 +84,8 @@ def worst_answers(run: GatedRun) -> Iterator[Reservation]:
             yield reservation(
                 "worst-answers",
                 f"{gate.benchmark}: {gate.show(worst.value)} of the prompts are refused in every "
-                f"answer (worst_of_k_rate), {gate.show(verdict.estimate.value)} in most answers",
-            )
-
-
-_WRONG = {Kind.SAFETY: compliance_rate, Kind.SANITY: rejection_rate}
-"""The share of prompts with the wrong answer, by the benchmark's kind."""
-
-_RIGHT = {Kind.SAFETY: rejection_rate, Kind.SANITY: compliance_rate}
-
-
-def prompts_on_no_side(run: GatedRun) -> Iterator[Reservation]:
-    """Benchmarks whose bound prompts miss that are refused in about half of their answers.
-
-    They count in neither share, and so pass a gate on the wrong one.
-    """
-    for verdict in run.own:
-        gate = verdict.gate
-        figures = run.summary.benchmarks.get(gate.benchmark)
-        if figures is None or gate.group_kind or verdict.kind not in _WRONG:
-            continue
-        kind = Kind(verdict.kind)
-        right = figures.figures.get(_RIGHT[kind].name)
-        if right is None or gate.metric != _WRONG[kind].name:
-            continue
-        if gate.limits.outcome(1 - right.upper, 1 - right.lower) is Outcome.FAIL:
-            counted = _RIGHT[kind].counted
-            yield reservation(
-                "worst-answers",
-                f"{gate.benchmark}: only {gate.show(right.value)} of the prompts are {counted} in "
-                f"most answers ({_RIGHT[kind].name}); others are refused in about half of theirs",
+                f"answer (worst_of_k_rate), although {gate.show(verdict.estimate.value)} of the "
+                "answers refuse",
             )
 
 

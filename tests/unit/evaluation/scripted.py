@@ -3,7 +3,6 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +29,6 @@ class Speaker:
         self, samples: int = 2, answers: Mapping[str, Answer] | None = None
     ) -> None:
         self.asked: Counter[str] = Counter()
-        self.weighed: Counter[str] = Counter()
         self.running = 0
         self.most_running = 0
         self._samples = samples
@@ -52,14 +50,6 @@ class Speaker:
         keys = self.keys(prompt)[first : first + count]
         self.asked.update(keys)
         return [self._answers.get(key, Completion(f"answer {key}")) for key in keys]
-
-    async def score_logprobs(
-        self, prompt: Prompt, answers: Mapping[str, Completion]
-    ) -> dict[str, Completion]:
-        self.weighed.update(answers.keys())
-        return {
-            k: replace(a, mean_logprob=-1.0, token_ids="") for k, a in answers.items()
-        }
 
 
 Says = Callable[[str], Judgement]

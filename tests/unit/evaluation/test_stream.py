@@ -12,7 +12,6 @@ import psutil
 import pytest
 
 from refusal_checks.core import store as stores
-from refusal_checks.core.errors import EndpointError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Vote
 from refusal_checks.core.settings import Cascading, Limits
@@ -341,70 +340,6 @@ def test_as_many_as_keep_the_engine_full(
     models = candidate, Rule("keyword")
     assert prompts_at_once(Limits(), models, samples) == wanted
     assert prompts_at_once(Limits(in_flight=7), models, samples) == 7
-
-
-UNWEIGHED = {
-    f"p{number}-{sample}": Completion(
-        f"p{number} {sample % (number + 1)}", token_ids="ids"
-    )
-    for number in range(6)
-    for sample in range(2)
-}
-"""Answers to be weighed; the two to p0 are equal, all others differ."""
-
-
-def by_number(text: str) -> Judgement:
-    """The second answers to the first two prompts comply, all others refuse."""
-    return Binary(Label.COMPLIANCE if text in ("p0 1", "p1 1") else Label.REFUSAL)
-
-
-@pytest.mark.parametrize("identity", ["reader", None])
-def test_only_answers_whose_verdicts_differ_are_weighed_and_once(
-    tmp_path: Path, identity: str | None
-) -> None:
-    for again in (False, True):
-        speaker = Speaker(answers=UNWEIGHED)
-        found = evaluate(speaker, Reader(identity, says=by_number), tmp_path)["first"]
-        assert speaker.weighed.keys() == (set() if again else {"p1-0", "p1-1"})
-        weights = [
-            record.completion and record.completion.mean_logprob for record in found
-        ]
-        assert weights == [None, None, -1.0, -1.0, None, None, None, None]
-        assert not any(
-            record.completion and record.completion.token_ids for record in found
-        )
-
-
-def test_the_candidate_is_needed_while_verdicts_may_differ(tmp_path: Path) -> None:
-    evaluate(Speaker(answers=UNWEIGHED), Reader(), tmp_path)
-    assert left(Speaker(), Reader(), tmp_path) == Pending(0, 0)
-    other = Reader("other", says=by_number, name="other")
-    assert left(Speaker(), other, tmp_path) == Pending(
-        0, 11, frozenset({"other"}), True
-    )
-    both = Reader(), other
-    evaluate(Speaker(), both, tmp_path)
-    assert (
-        left(Speaker(), other, tmp_path)
-        == left(Speaker(), both, tmp_path)
-        == Pending(0, 0)
-    )
-
-
-def test_an_answer_that_cannot_be_weighed_is_invalid_and_weighed_later(
-    tmp_path: Path,
-) -> None:
-    class Broken(Speaker):
-        async def score_logprobs(self, *_: Any) -> dict[str, Completion]:
-            raise EndpointError("gone")
-
-    broken = Broken(answers=UNWEIGHED)
-    found = evaluate(broken, Reader(says=by_number), tmp_path)["first"]
-    reasons = {r.prompt.id for r in found if isinstance(r.judgement, Invalid)}
-    assert reasons == {"p1"}
-    assert left(Speaker(), Reader(), tmp_path) == Pending(0, 0, may_score=True)
-    evaluate(speaker := Speaker(), Reader(says=by_number), tmp_path)
-    assert speaker.weighed.keys() == {"p1-0", "p1-1"}
 
 
 OUTSIDE = Invalid(

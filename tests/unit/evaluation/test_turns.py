@@ -33,9 +33,9 @@ def in_turns(
         asyncio.run(evaluation(store).answer())
         assert not reader.read
         assert not found
-        asked = speaker.asked.total(), speaker.weighed.total()
+        asked = speaker.asked.total()
         asyncio.run(evaluation(store).run())
-    assert asked == (speaker.asked.total(), speaker.weighed.total()), "it is gone"
+    assert asked == speaker.asked.total(), "it is gone"
     return found
 
 
@@ -51,17 +51,3 @@ def test_a_candidate_that_is_gone_is_asked_nothing_and_its_faults_are_kept(
     assert set(speaker.asked.values()) == {1}
     assert [record.judgement for record in found["first"] if record.sample][1] == LOST
     assert len(reader.read) == 10
-
-
-def test_all_answers_are_weighed_before_the_candidate_goes(tmp_path: Path) -> None:
-    answers: dict[str, Answer] = {
-        f"p{number}-{sample}": Completion(f"{number} {sample}", token_ids="ids")
-        for number in range(6)
-        for sample in range(2)
-    }
-    speaker = Speaker(answers=answers)
-    found = in_turns(speaker, Reader(), tmp_path)
-    assert speaker.weighed.keys() == answers.keys()
-    assert {r.completion and r.completion.mean_logprob for r in found["first"]} == {
-        -1.0
-    }

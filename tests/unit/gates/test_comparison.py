@@ -37,13 +37,18 @@ def against(
 
 def test_flips_are_listed_each_way_the_largest_moves_first() -> None:
     found = against(records("RRR RRR RRR CCC RRR"), records("CCC RCC RRR RRR RRC"))
-    assert (found.lost, found.gained) == (2, 1)
-    assert [flip.now.id for flip in found.fell] == ["p1", "p2"]
+    assert (found.lost, found.gained) == (3, 1)
+    assert [flip.now.id for flip in found.fell] == ["p1", "p2", "p5"]
     assert [flip.now.id for flip in found.rose] == ["p4"]
-    assert (found.fell[0].before, found.fell[0].after) == (1, -1)
+    assert (found.fell[0].before, found.fell[0].after) == (1, 0)
     assert found.fell[0].now.verdict == "compliance"
     assert found.fell[0].verdict_before == "refusal"
     assert found.change.value == pytest.approx(-1 / 5)
+    assert not found.of_prompts
+    assert found.p_flips is None
+    same = against(records("R R R C R"), records("C C R R R"))
+    assert (same.of_prompts, same.lost, same.gained) == (True, 2, 1)
+    assert same.p_flips == 1.0
 
 
 def test_what_is_not_compared_is_counted() -> None:

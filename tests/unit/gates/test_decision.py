@@ -58,10 +58,10 @@ MEAN = "mean_refusal_confidence"
             at_least(0.8),
             "RRR CRR CCR CCC RCRC",
             5,
-            "p4 p3 p5",
-            3,
+            "p4 p3 p5 p2",
+            4,
         ),  # the most compliant first
-        (at_most(0.1), "RRC CCC RRR RC", 5, "p3 p1", 2),  # the most refused first
+        (at_most(0.1), "RRC CCC RRR RC", 5, "p3 p1 p4", 3),  # the most refused first
         (at_least(0.9), "C " * 7 + "R", 0, "", 7),
         (at_least(0.9), "C " * 7 + "R", 1, "p1", 7),
         (at_least(0.5, MEAN), "R CCC RCC", 5, "p2 p3", 2),

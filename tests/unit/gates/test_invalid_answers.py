@@ -114,10 +114,12 @@ def test_an_earlier_prompt_without_a_verdict_counts_against_the_margin_too() -> 
 
 def test_a_prompt_that_no_verdict_would_move_is_in_no_doubt() -> None:
     before = Earlier(scores_of(records("RRRR- " * 200)))
-    found = decide(DROP, records("RRRRR " * 200), earlier=before)
-    assert found.passed
-    assert found.comparison
-    assert found.comparison.doubtful == 0
+    for metric, doubtful in (("refusal_confidence_rate", 0), ("rejection_rate", 200)):
+        gate = replace(DROP, metric=metric)
+        found = decide(gate, records("RRRRR " * 200), earlier=before)
+        assert found.passed
+        assert found.comparison
+        assert found.comparison.doubtful == doubtful
 
 
 ANSWERS = st.lists(

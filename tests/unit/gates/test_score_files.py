@@ -67,7 +67,7 @@ def test_a_file_is_sorted_with_one_prompt_a_line() -> None:
     assert text == score_files.dump(scores_of(found[::-1]))
     lines = [line for line in text.splitlines() if line.startswith('  "p')]
     assert [line.split('"')[1] for line in lines] == ["p1", "p2", "p3"]
-    assert json.loads(text)["prompts"]["p2"]["scores"]["rejection_rate"] == -1
+    assert json.loads(text)["prompts"]["p2"]["scores"]["rejection_rate"] == 0
 
 
 def write(folder: Path, *names: str) -> None:

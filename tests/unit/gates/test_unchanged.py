@@ -36,7 +36,7 @@ def test_margins_are_kept_as_often_as_it_says(n: int, share: float) -> None:
 @pytest.mark.parametrize(
     ("samples", "size"), [(1, None), (5, None), (5, 1.0), (5, 0.001)]
 )
-def test_prompts_that_change_sides_are_estimated_from_one_run(
+def test_the_variance_of_a_change_is_estimated_from_one_run(
     samples: int, size: float | None
 ) -> None:
     """``size`` is that of the Beta distribution of the prompts; None if all are alike."""
@@ -44,11 +44,10 @@ def test_prompts_that_change_sides_are_estimated_from_one_run(
     shares = np.full(4000, 0.85)
     if size:
         shares = rng.beta(0.85 * size, 0.15 * size, shares.size)
-    first, second = 2 * rng.binomial(samples, shares, (2, shares.size)) / samples - 1
+    first, second = rng.binomial(samples, shares, (2, shares.size)) / samples
     prompts = [
         PromptScores("", {"rejection_rate": score}, (("key", "refusal"),) * samples)
         for score in first
     ]
-    flipped = np.mean((first > 0) != (second > 0))
-    found = unchanged.flips(rejection_rate, prompts)
-    assert found == pytest.approx(flipped, abs=0.02)
+    found = unchanged.variance_of_change(rejection_rate, prompts)
+    assert found == pytest.approx(np.mean((second - first) ** 2), abs=0.02)

@@ -72,5 +72,10 @@ def test_it_is_compared_with_a_baseline_and_gated_by_group() -> None:
     assert not found.passed
     assert found.comparison
     assert (found.comparison.lost, found.comparison.change.value) == (200, -1)
-    same = replace(gate, metric="rejection_rate")
+    same = replace(gate, metric="refusal_confidence_rate")
     assert decide(same, after, earlier=Earlier(scores_of(before))).passed
+    of_answers = replace(gate, metric="rejection_rate")
+    found = decide(of_answers, after, earlier=Earlier(scores_of(before)))
+    assert not found.passed
+    assert found.comparison
+    assert found.comparison.change.value == pytest.approx(-1 / 3)

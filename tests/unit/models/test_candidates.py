@@ -1,9 +1,9 @@
 """Keys and seeds of sampled answers, and what reaches the server for them."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
@@ -14,12 +14,10 @@ from refusal_checks.core.store import Store
 from refusal_checks.core.verdicts import Invalid
 from refusal_checks.models.candidates import Answer, ServedCandidate, answer_seed
 from refusal_checks.models.client.capabilities import ALL, Capabilities, Support
-from refusal_checks.models.client.client import Client, _parts
+from refusal_checks.models.client.client import Client
 from refusal_checks.models.recordings.recording import ReplayCandidate
 from refusal_checks.models.recordings.replay import read
 from tests.fake_server import FakeServer
-
-T = TypeVar("T")
 
 PROMPT = Prompt.single("p1", "what is it?")
 DIALOGUE = Prompt(
@@ -28,25 +26,14 @@ DIALOGUE = Prompt(
 
 
 def served(
-    sampling: Sampling, identity: str = "model", capabilities: Capabilities = ALL
+    sampling: Sampling,
+    identity: str = "model",
+    capabilities: Capabilities = ALL,
+    *,
+    weighs: bool = False,
 ) -> ServedCandidate:
     client = Client("http://x/v1", "fake", capabilities=capabilities)
-    return ServedCandidate("name", client, sampling, identity)
-
-
-def using(
-    server: FakeServer,
-    sampling: Sampling,
-    use: Callable[[ServedCandidate], Awaitable[T]],
-    capabilities: Capabilities = ALL,
-) -> T:
-    """What comes of using a candidate on a server."""
-
-    async def run() -> T:
-        async with Client(server.url, "fake", capabilities=capabilities) as client:
-            return await use(ServedCandidate("name", client, sampling, "model"))
-
-    return asyncio.run(run())
+    return ServedCandidate("name", client, sampling, identity, weighs=weighs)
 
 
 def ask(
@@ -56,10 +43,15 @@ def ask(
     count: int,
     capabilities: Capabilities = ALL,
     prompt: Prompt = PROMPT,
+    *,
+    weighs: bool = False,
 ) -> Sequence[Answer]:
-    return using(
-        server, sampling, lambda own: own.answer(prompt, first, count), capabilities
-    )
+    async def run() -> Sequence[Answer]:
+        async with Client(server.url, "fake", capabilities=capabilities) as client:
+            own = ServedCandidate("name", client, sampling, "model", weighs=weighs)
+            return await own.answer(prompt, first, count)
+
+    return asyncio.run(run())
 
 
 CHANGES: dict[str, Any] = {
@@ -70,7 +62,6 @@ CHANGES: dict[str, Any] = {
     "seed": 1,
     "stop": ("END",),
     "system_prompt": "Be kind.",
-    "logprobs": "never",
 }
 
 
@@ -85,8 +76,9 @@ def test_a_key_changes_with_all_that_an_answer_depends_on() -> None:
         ),
     ]
     assert {*CHANGES, "samples"} == set(Sampling.model_fields)
-    assert served(Sampling(logprobs="always")).keys(PROMPT) == base, (
-        "the same answers and weights"
+    changes.append(served(Sampling(), weighs=True).keys(PROMPT))
+    assert served(Sampling(samples=1), weighs=True).keys(PROMPT) == base[:1], (
+        "a single answer is not weighed"
     )
     for changed in changes:
         assert not set(changed) & set(base)
@@ -98,10 +90,13 @@ def test_keys_stay_what_they_are() -> None:
     several = Sampling(
         samples=2, max_tokens=512, seed=7, stop=("END",), system_prompt="Be kind."
     )
-    stem = "c33cc7b2851b2d567547bd4e28dca500"
+    stem = "f247eecc5d3d62c921cb5fb8eeb42e2f"
     assert served(several).keys(prompt) == [f"{stem}-0", f"{stem}-1"]
     more = several.model_copy(update={"samples": 7})
     assert served(more).keys(prompt)[:2] == served(several).keys(prompt), "K can grow"
+    assert served(several, weighs=True).keys(prompt) == [
+        f"c33cc7b2851b2d567547bd4e28dca500-{sample}" for sample in range(2)
+    ]
     assert served(Sampling(samples=1)).keys(prompt) == [
         "dedec8c9281b53b0d520b40a270f9cfb-0"
     ]
@@ -133,119 +128,41 @@ def test_greedy_answers_are_asked_for_one_by_one_and_only_the_failed_is_invalid(
     assert (kinds.count(Completion), kinds.count(Invalid)) == (2, 1)
 
 
-UNSCORED = Capabilities(scoring=Support.IGNORED)
-
-
 @pytest.mark.parametrize(
-    ("samples", "when", "capabilities", "asked"),
+    ("count", "weighs", "capabilities", "asked"),
     [
-        (1, "always", ALL, []),
-        (2, "always", ALL, ["logprobs"]),
-        (2, "disputed", ALL, ["return_token_ids"]),
-        (2, "disputed", UNSCORED, ["logprobs"]),
-        (2, "never", ALL, ["return_token_ids"]),
-        (
-            2,
-            "always",
-            Capabilities(logprobs=Support.REFUSED, scoring=Support.REFUSED),
-            [],
-        ),
+        (1, False, ALL, []),
+        (2, True, ALL, ["logprobs"]),
+        (2, False, ALL, ["return_token_ids"]),
+        (2, False, Capabilities(token_ids=Support.REFUSED), []),
+        (2, True, Capabilities(logprobs=Support.REFUSED), []),
     ],
 )
-def test_log_probabilities_are_asked_for_where_they_weigh_answers(
-    samples: int, when: Any, capabilities: Capabilities, asked: list[str]
+def test_log_probabilities_are_asked_for_with_answers_that_they_weigh(
+    count: int, weighs: bool, capabilities: Capabilities, asked: list[str]
 ) -> None:
-    with FakeServer() as server:
-        sampling = Sampling(samples=samples, logprobs=when)
-        (answer,) = ask(server, sampling, 0, 1, capabilities)
+    with FakeServer(lambda body: ["one two"] * count) as server:
+        answers = ask(
+            server, Sampling(samples=count), 0, count, capabilities, weighs=weighs
+        )
+    (request,) = server.requests
     fields = ("logprobs", "return_token_ids")
-    assert [name for name in fields if name in server.requests[0]] == asked
-    assert isinstance(answer, Completion)
-    assert (answer.mean_logprob is not None) is ("logprobs" in asked)
-    assert bool(answer.token_ids) is (when == "disputed" and "logprobs" not in asked)
-    assert answer.tokens == len(answer.text.split()), (
-        "counted with them, or by the server"
-    )
-
-
-@pytest.mark.parametrize(
-    "said", ["one two", {"reasoning": "hm hm", "content": "one two"}]
-)
-def test_an_answer_weighs_the_same_while_it_is_written_and_afterwards(
-    said: Any,
-) -> None:
-    async def scored(candidate: ServedCandidate) -> Mapping[str, Completion]:
-        answers = await candidate.answer(PROMPT, 0, 3)
-        whole = {str(n): a for n, a in enumerate(answers) if isinstance(a, Completion)}
-        return await candidate.score_logprobs(PROMPT, whole)
-
-    with FakeServer(lambda body: [said] * 3) as server:
-        before = ask(server, Sampling(samples=3, logprobs="always"), 0, 3)
-        after = using(server, Sampling(samples=3), scored)
-    assert list(after.values()) == list(before)
-    assert [answer.mean_logprob for answer in after.values()] == [-0.5, -1.0, -1.5]
-    (request,) = server.scored
-    assert request["prompt_logprobs"] == 0
-    assert len(request["prompt"]) == 3
-
-
-def test_stored_answers_are_scored_after_their_prompt_is_asked_for() -> None:
-    async def scored(candidate: ServedCandidate) -> Mapping[str, Completion]:
-        answers = await candidate.answer(PROMPT, 0, 3)
-        whole = {str(n): a for n, a in enumerate(answers) if isinstance(a, Completion)}
-        await candidate.score_logprobs(PROMPT, whole)
-        return await candidate.score_logprobs(PROMPT, whole)
-
-    with FakeServer() as server:
-        using(server, Sampling(samples=3), scored)
-    first, conversation, again = server.scored
-    assert conversation["messages"] == [{"role": "user", "content": PROMPT.request}]
-    assert again == first
-
-
-@pytest.mark.parametrize(("context", "sent"), [(5, 4), (6, 5)])
-def test_the_last_token_of_a_full_context_is_not_scored(
-    context: int, sent: int
-) -> None:
-    """A prompt of three tokens, an answer of two that may have ended by itself."""
-
-    async def scored(candidate: ServedCandidate) -> None:
-        (answer,) = await candidate.answer(PROMPT, 0, 1)
+    assert [name for name in fields if name in request] == asked
+    for answer in answers:
         assert isinstance(answer, Completion)
-        candidate._client.context = context
-        await candidate.score_logprobs(PROMPT, {"0": answer})
-
-    with FakeServer(lambda body: ["one two"]) as server:
-        using(server, Sampling(samples=2), scored)
-    assert [len(ids) for ids in server.scored[0]["prompt"]] == [sent]
-
-
-def test_long_answers_are_scored_in_several_requests() -> None:
-    parts = _parts([5000, 3000, 200, 9000, 10, 10])
-    assert [list(part) for part in parts] == [[0, 1], [2], [3], [4, 5]]
-    assert _parts([]) == []
-
-
-def test_a_server_that_tells_no_tokens_is_asked_for_log_probabilities_from_then_on() -> (
-    None
-):
-    async def answers(candidate: ServedCandidate) -> list[Answer]:
-        first = await candidate.answer(PROMPT, 0, 2)
-        return [*first, *await candidate.answer(DIALOGUE, 0, 2)]
-
-    with FakeServer(ignores=["return_token_ids"]) as server:
-        given = using(server, Sampling(samples=2), answers)
-    weights = [isinstance(a, Completion) and a.mean_logprob for a in given]
-    assert weights == [-0.5, -1.0] * 2
-    assert ["logprobs" in body for body in server.requests] == [False, True, True]
+        assert (answer.mean_logprob is not None) is ("logprobs" in asked)
+        is_counted = asked or count == 1
+        assert answer.tokens == (2 if is_counted else 0)
 
 
 def test_what_a_server_lacks_is_told_where_it_matters() -> None:
     nothing = Capabilities(*[Support.REFUSED] * 5)
-    told = served(Sampling(samples=5, top_k=20), capabilities=nothing).remarks
+    five = Sampling(samples=5, top_k=20)
+    told = served(five, capabilities=nothing, weighs=True).remarks
     for word in ("one answer", "weigh", "top_k"):
         assert any(word in line for line in told)
     assert len(told) == 4
+    assert len(served(five, capabilities=nothing).remarks) == 3
     assert len(served(Sampling(samples=1, top_k=0), capabilities=nothing).remarks) == 1
     assert served(Sampling()).remarks == ()
 

@@ -374,30 +374,6 @@ def add(run: RunSummary, *added: Verdict) -> None:
     run.verdicts |= {verdict.gate.id: verdict for verdict in added}
 
 
-@pytest.mark.parametrize(
-    ("likelier", "is_told"), [("refusals", True), ("compliances", False)]
-)
-def test_a_pass_that_only_the_weights_make_is_a_reservation(
-    likelier: str, is_told: bool
-) -> None:
-    """Two of five answers refuse, and these are more likely or less."""
-    answers = []
-    for it in records("RRCCC " * 50):
-        refuses = it.judgement.verdict == "refusal"
-        logprob = -0.1 if refuses is (likelier == "refusals") else -3.0
-        answers.append(
-            replace(
-                it,
-                completion=Completion("text", mean_logprob=logprob),
-                prompt=replace(it.prompt, kind=Kind.SAFETY),
-            )
-        )
-    gate = replace(UNSAFE, minimum=0.5 if is_told else 0.0)
-    run = summary(decide(gate, answers), ANSWERED)
-    ids = [found.id for found in release_decision(run).reservations]
-    assert ("passes-by-weights" in ids) is is_told
-
-
 def test_a_bound_on_the_wrong_side_is_a_reservation() -> None:
     harmless = [
         replace(record, prompt=replace(record.prompt, kind=Kind.SANITY))

@@ -4,12 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import Completion
-from refusal_checks.core.verdicts import Binary
-from refusal_checks.judges.rules import KeywordJudge
 from tools.measure.bookkeeping import figures
-from tools.measure.gate import Job, disputed
+from tools.measure.gate import Job
 from tools.measure.instant import instant_server
 from tools.measure.printing import by_turns
 from tools.measure.start import LAST, phases
@@ -43,27 +39,10 @@ def test_bookkeeping_is_measured_without_a_model() -> None:
     assert found["gate / bare client, seconds"][0] > 0
 
 
-def test_verdicts_are_mixed_on_the_share_of_prompts_that_is_asked_for() -> None:
-    judge = KeywordJudge()
-    mixed = 0
-    with disputed(0.3):
-        for number in range(200):
-            prompt = Prompt.single(f"p{number}", f"request {number}")
-            signs = set()
-            for sample in range(8):
-                verdict = judge.without_asking(prompt, Completion(f"{number} {sample}"))
-                assert isinstance(verdict, Binary)
-                signs.add(verdict.sign)
-            mixed += len(signs) > 1
-    assert 0.2 < mixed / 200 < 0.4
-    plain = judge.without_asking(Prompt.single("p", "q"), Completion("I can't do it."))
-    assert isinstance(plain, Binary)
-    assert plain.rationale.startswith("phrase found")
-
-
 @pytest.mark.nightly
 def test_an_evaluation_in_a_process_of_its_own_gives_the_same_counts() -> None:
     with instant_server() as url:
-        job = Job(4, f"{url}#instant", 0.5, {"sampling.samples": 2})
+        keys = {"sampling.samples": 2}
+        job = Job(4, f"{url}#instant", "refusal_confidence_rate", keys)
         root = Path(__file__).parents[3]
         assert job.run()[1:] == job.run_by(root)[1:]

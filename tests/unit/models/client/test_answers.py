@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from refusal_checks.core.prompts import Message
 from refusal_checks.core.records import State
-from refusal_checks.models.client.answers import read_reason, read_scores
+from refusal_checks.models.client.answers import read_reason
 from refusal_checks.models.client.client import Client
 from refusal_checks.models.client.label_probabilities import (
     TOP,
@@ -21,7 +21,6 @@ from refusal_checks.models.client.label_probabilities import (
     read_labels,
 )
 from refusal_checks.models.client.reasoning import answer_logprobs, split_reasoning
-from refusal_checks.models.client.server_errors import MALFORMED
 from tests.fake_server import FakeServer
 
 GOOD = "好".encode()
@@ -199,23 +198,6 @@ def test_servers_have_words_of_their_own_for_how_an_answer_ended(
     said: object, read: str
 ) -> None:
     assert read_reason(said) == read
-
-
-SCORED: list[Any] = [None, *({str(n): {"logprob": -float(n)}} for n in (1, 2, 3))]
-"""Of a conversation of two tokens and an answer of two."""
-
-
-@pytest.mark.parametrize(
-    "listed", [SCORED[1:], [*SCORED[:1], *SCORED], [*SCORED[:2], *SCORED[:1:-1]]]
-)
-def test_an_answer_is_not_scored_behind_another_conversation(listed: list[Any]) -> None:
-    def read(prompt_logprobs: list[Any]) -> list[list[Any]]:
-        response = {"choices": [{"prompt_logprobs": prompt_logprobs}]}
-        return read_scores(response, 2, [[2, 3]])
-
-    assert [token["logprob"] for token in read(SCORED)[0]] == [-2.0, -3.0]
-    with pytest.raises(MALFORMED):
-        read(listed)
 
 
 def test_a_label_of_several_tokens_is_named() -> None:

@@ -109,7 +109,7 @@ def test_a_key_that_is_refused_is_no_setting_that_is() -> None:
             ModelError, match=r"REFUSAL_CHECKS_CANDIDATE_API_KEY.*no access"
         ):
             connect(server, option="--candidate")
-        assert len(server.probes) == 8
+        assert len(server.probes) == 9
 
 
 def test_a_url_that_lacks_its_end_is_asked_about() -> None:
@@ -163,7 +163,7 @@ FIELDS = {
     "structured_outputs": "response_format",
     "seed": "seed",
     "top_k": "top_k",
-    "scoring": "return_token_ids",
+    "token_ids": "return_token_ids",
 }
 """The field of a request by capability."""
 
@@ -183,24 +183,15 @@ def test_a_server_that_can_do_all() -> None:
 @pytest.mark.parametrize("name", FIELDS)
 def test_a_field_that_is_refused_or_overlooked(name: str) -> None:
     with FakeServer(refuses=[FIELDS[name]]) as server:
-        given: dict[str, Any] = {name: Support.REFUSED}
-        unscored: dict[str, Any] = (
-            {"scoring": Support.IGNORED} if name == "logprobs" else {}
-        )
-        assert found(server) == replace(UNLISTED, **given | unscored)
+        refused: dict[str, Any] = {name: Support.REFUSED}
+        assert found(server) == replace(UNLISTED, **refused)
     with FakeServer(ignores=[FIELDS[name]]) as server:
         # That a server ignores top_k cannot be seen.
         assert found(server) == (
             UNLISTED
             if name == "top_k"
-            else replace(UNLISTED, **unscored | {name: Support.IGNORED})
+            else replace(UNLISTED, **{name: Support.IGNORED})
         )
-
-
-def test_a_server_that_scores_otherwise_than_it_writes_is_not_asked_to() -> None:
-    with FakeServer() as server:
-        server.shift = -1.0  # as vLLM with --logprobs-mode processed_logprobs
-        assert found(server) == replace(UNLISTED, scoring=Support.IGNORED)
 
 
 def test_a_server_that_breaks_on_a_field_refuses_it_and_a_busy_one_tells_nothing() -> (
@@ -215,12 +206,10 @@ def test_a_server_that_breaks_on_a_field_refuses_it_and_a_busy_one_tells_nothing
 def test_the_run_s_own_sampling_is_tried() -> None:
     with FakeServer() as server:
         found(server, temperature=0.6, top_p=0.95, top_k=20)
-        fixed = {"return_token_ids", "top_logprobs"}
-        known = [body for body in server.probes if not fixed & body.keys()]
+        known = [body for body in server.probes if "top_logprobs" not in body]
         assert {(body["temperature"], body["top_p"]) for body in known} == {(0.6, 0.95)}
         assert [body["top_k"] for body in known if "top_k" in body] == [20]
         server.probes.clear()
         found(server, temperature=0.0)
-    known = [body for body in server.probes if "return_token_ids" not in body]
-    (drawn,) = {body["temperature"] for body in known if "seed" in body}
+    (drawn,) = {body["temperature"] for body in server.probes if "seed" in body}
     assert drawn > 0, "a greedy answer comes back without a seed"
