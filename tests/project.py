@@ -20,7 +20,6 @@ import pytest
 from refusal_checks import RunResult, RunSpec, cli, evaluate
 from refusal_checks.core import extensions
 from refusal_checks.core.errors import UserError
-from refusal_checks.evaluation.verification import REPEATED
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.check_sets import KINDS
 from refusal_checks.models.client import server_errors
@@ -68,13 +67,13 @@ CHECK = "[judge.check]\nspecificity = { min = %s }\n"
 
 SAFE_GATE = "[smoke_safe]\nrejection_rate = { max = 0.10 }\n"
 
-AGAIN = REPEATED
-"""Requests that verify stored data: as many of a candidate, as many of a judge beside its check."""
-
 Run = Mapping[str, Any]
 """Keys of a run file for ``Project.evaluate``: ``sampling_samples`` is ``sampling.samples``."""
 
 KEYWORD: Run = {"judge_model": "keyword"}
+
+REUSE: Run = {"store_reuse": True}
+"""What the server said to earlier runs is used, too."""
 
 
 def wait_for(what: str, condition: Callable[[], bool], seconds: float = 30) -> None:

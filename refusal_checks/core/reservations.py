@@ -105,8 +105,8 @@ RESERVATIONS: Mapping[str, tuple[ReservationKind, str]] = {
     ),
     "stored-unverified": (
         "unshown",
-        "stored answers of a server decide, and it was "
-        "[not asked again](runs.md#stored-answers-of-servers)",
+        "what a server [said earlier](runs.md#stored-answers-of-servers) decides, and it may have "
+        "other weights by now",
     ),
     "one-verdict": (
         "unshown",

@@ -141,33 +141,30 @@ class Store:
 
     def generation(self, identity: str) -> str:
         """The generation of a model's stored answers; empty until it is first renewed."""
-        with self._db.faults():
-            query = "SELECT generation FROM models WHERE identity = ?"
-            row = self._db.execute(query, [identity]).fetchone()
-        return row[0] if row else ""
+        return self._generation(identity)[0]
+
+    def open_since(self, identity: str) -> int:
+        """When a generation that goes on began, in seconds since the epoch; 0 if none goes on."""
+        return self._generation(identity)[1]
 
     def renew(self, identity: str) -> None:
-        """Set aside everything that is stored for a model, including its fingerprint."""
+        """Begin a generation: everything that is stored of a model is set aside."""
+        row = identity, uuid4().hex[:12], int(time.time())
         with self._db.faults():
-            row = identity, uuid4().hex[:12]
+            self._db.execute("REPLACE INTO models VALUES (?, ?, ?)", row)
+
+    def end(self, identity: str) -> None:
+        """End a model's generation: what is stored of it stays until it is renewed."""
+        with self._db.faults():
             self._db.execute(
-                "REPLACE INTO models (identity, generation) VALUES (?, ?)", row
+                "UPDATE models SET open_since = 0 WHERE identity = ?", [identity]
             )
 
-    def fingerprint(self, identity: str) -> bytes | None:
-        """The fingerprint that identifies this generation of the model; None if none is stored."""
+    def _generation(self, identity: str) -> tuple[str, int]:
         with self._db.faults():
-            query = "SELECT fingerprint FROM models WHERE identity = ?"
+            query = "SELECT generation, open_since FROM models WHERE identity = ?"
             row = self._db.execute(query, [identity]).fetchone()
-        return row[0] if row else None
-
-    def keep_fingerprint(self, identity: str, fingerprint: bytes) -> None:
-        with self._db.faults():
-            self._db.execute(
-                "INSERT INTO models VALUES (?, '', ?) "
-                "ON CONFLICT (identity) DO UPDATE SET fingerprint = excluded.fingerprint",
-                [identity, fingerprint],
-            )
+        return row or ("", 0)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -387,6 +384,6 @@ def _create(execute: Execute) -> None:
         "CREATE TABLE uses (key TEXT PRIMARY KEY, time INTEGER NOT NULL) WITHOUT ROWID"
     )
     execute(
-        "CREATE TABLE models (identity TEXT PRIMARY KEY, generation TEXT, fingerprint BLOB)"
+        "CREATE TABLE models (identity TEXT PRIMARY KEY, generation TEXT, open_since INTEGER)"
     )
     execute("CREATE TABLE claims (key TEXT PRIMARY KEY, owner TEXT, time REAL)")

@@ -211,7 +211,7 @@ def _served(
             f"--candidate {model.name}: a classifier writes no answers; name it with --judge"
         )
     client = servers.connect(model, "--candidate")
-    is_attached = servers.are_live and isinstance(model, Attached)
+    is_attached = isinstance(model, Attached)
     kind = ServedCandidate if scoring == "text" else OptionScorer
     candidate = kind(
         model.name,
@@ -270,7 +270,7 @@ def judge_panels(
             named.append(judge.model)
         else:
             client = servers.connect(judge.model, "--judge", number)
-            is_attached = servers.are_live and isinstance(judge.model, Attached)
+            is_attached = isinstance(judge.model, Attached)
             setup = _setup(
                 judging, judge, judge.model, client, note, is_attached=is_attached
             )

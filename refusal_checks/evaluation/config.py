@@ -134,6 +134,7 @@ class RunConfig:
     judging: JudgeConfig
     store: Path
     fresh: bool = False
+    reuse: bool = False
     stored_only: bool = False
     retry_unfinished: bool = False
     benchmarks: Mapping[str, Benchmark] = field(default_factory=dict)

@@ -86,6 +86,7 @@ def configure(spec: RunSpec, kept: Folders) -> RunConfig:
         judging=judging,
         store=store,
         fresh=spec.store.fresh,
+        reuse=spec.store.reuse,
         stored_only=spec.store.only,
         retry_unfinished=spec.store.retry_unfinished,
         benchmarks=_benchmarks(spec, mirror),
@@ -132,6 +133,8 @@ def _store(spec: RunSpec, kept: Folders) -> Path:
         raise UserError(f"{spec.where('store.file')}: name a file: {store} is a folder")
     if spec.store.only and spec.store.fresh:
         raise UserError("--stored-only and --fresh: give one of them")
+    if spec.store.reuse and spec.store.fresh:
+        raise UserError(f"{spec.where('store.reuse')} and --fresh: give one of them")
     return store
 
 

@@ -59,11 +59,13 @@ class Pending(NamedTuple):
     Attributes:
         verdicts: an upper bound, since equal answers are judged once.
         judges: names of the judges that may be asked.
+        reused: names of the judges of which verdicts are stored.
     """
 
     answers: int
     verdicts: int
     judges: frozenset[str] = frozenset()
+    reused: frozenset[str] = frozenset()
 
 
 _Shown = tuple[Prompt, Completion]
@@ -91,6 +93,7 @@ def pending(task: Task) -> Pending:
         answers=len(missing),
         verdicts=sum(judge.samples for judge in unread.values()),
         judges=frozenset(judge.name for judge in unread.values()),
+        reused=frozenset(verdicts[key].name for key in in_store),
     )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from refusal_checks.core.store import Store
 from refusal_checks.engines.pool import Engines, PoolSettings
 from refusal_checks.engines.servers import Servers
+from refusal_checks.evaluation import generations
 from refusal_checks.evaluation.assembly import Assembly, assemble, convert
 from refusal_checks.evaluation.config import RunConfig
 from refusal_checks.evaluation.earlier_runs import (
@@ -28,13 +29,6 @@ from refusal_checks.evaluation.planning import (
     prompts_at_once,
 )
 from refusal_checks.evaluation.provenance import manifest
-from refusal_checks.evaluation.verification import (
-    Verified,
-    adopt_all,
-    renew,
-    unverified,
-    verify,
-)
 from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Gate
@@ -56,7 +50,7 @@ class PreparedRun:
         summary: filled during the run.
         work: all prompts, the candidate, the judges and the store.
         rules: rules of gates, without human labels.
-        verified: outcome of verifying the stored answers and verdicts of the run's servers.
+        unverified: names of attached models that may have other weights than when they were asked.
     """
 
     config: RunConfig
@@ -69,7 +63,7 @@ class PreparedRun:
     rules: Rules
     earlier: Mapping[str, Earlier]
     checks: JudgeChecks
-    verified: Verified
+    unverified: frozenset[str]
 
     @property
     def redaction(self) -> Redaction:
@@ -116,18 +110,13 @@ def prepare(
         capabilities=servers.account().get("capabilities", {}),
     )
     store = Store(config.store, config.retry_unfinished)
-    verified: dict[str, str] = {}
     try:
-        work = _opened(config, assembled, store, folder.name, verified)
+        work = _task(config, assembled, store)
         earlier = _earlier(config, gates, summary, work)
-        outcome = verify(work, servers.clients, verified, say)
+        unverified = _begin(config, work, folder.name)
     except BaseException:
         store.close()
         raise
-    for line in outcome.notes:
-        say(line)
-        summary.note(line)
-    summary.unverified = unverified(config.models, servers)
 
     judges = work.judges
     return PreparedRun(
@@ -141,7 +130,7 @@ def prepare(
         rules=config.rules,
         earlier=earlier,
         checks=JudgeChecks(judges, config.trust.floors, store),
-        verified=outcome,
+        unverified=unverified,
     )
 
 
@@ -186,29 +175,34 @@ def _note_untested(
     )
 
 
-def _opened(
-    config: RunConfig,
-    assembled: Assembly,
-    store: Store,
-    run: str,
-    verified: dict[str, str],
-) -> Task:
-    """The work of a run; its models use the store's current generation."""
-    labels = config.trust.labels
-    work = Task(
+def _task(config: RunConfig, assembled: Assembly, store: Store) -> Task:
+    return Task(
         assembled.loaded.plan,
         assembled.candidate,
         assembled.judges,
         store,
         withheld=assembled.withheld,
     )
-    adopt_all(work)
-    if config.fresh:
-        renew(work, verified)
+
+
+def _begin(config: RunConfig, work: Task, run: str) -> frozenset[str]:
+    """Choose the stored answers that the run uses; human labels must be of some of them.
+
+    Nothing may go wrong afterwards: it may set aside what finished runs asked for.
+
+    Returns:
+        See ``generations.begin``.
+    """
+    labels = config.trust.labels
+    unverified = generations.begin(
+        work,
+        fresh=config.fresh,
+        reuse=config.reuse or labels is not None,
+        stored_only=config.stored_only,
+    )
     if labels:
-        this_run = f"run {run} of {work.candidate.name}"
-        require_own_labels(labels, work, this_run)
-    return work
+        require_own_labels(labels, work, f"run {run} of {work.candidate.name}")
+    return unverified
 
 
 def _earlier(

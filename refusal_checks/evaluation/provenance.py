@@ -24,7 +24,6 @@ from refusal_checks.evaluation.config import (
 )
 from refusal_checks.evaluation.loading import Loaded
 from refusal_checks.evaluation.planning import Judges, Pending, Task
-from refusal_checks.evaluation.verification import Verified
 from refusal_checks.judges import cascade, kind_of, template
 from refusal_checks.models.identity import describe
 from refusal_checks.models.names import (
@@ -251,7 +250,6 @@ def with_effort(
     work: Task,
     todo: Pending,
     models: Sequence[Model],
-    verified: Verified,
 ) -> Manifest:
     """Add the work left for the models to the manifest of a run that starts.
 
@@ -280,8 +278,6 @@ def with_effort(
             reused=len(keys) - todo.answers,
             stored_from=stored_from,
             stored_until=stored_until,
-            verified=verified.prompts,
-            changed=verified.changed,
             judges=tuple(sorted(todo.judges)),
         ),
     )

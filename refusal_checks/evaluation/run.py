@@ -11,10 +11,11 @@ from datetime import UTC, datetime
 
 from pydantic_core import to_jsonable_python
 
-from refusal_checks.core.errors import DataError, reason
+from refusal_checks.core.errors import DataError, StoreError, reason
 from refusal_checks.core.records import Record
 from refusal_checks.core.text import count
 from refusal_checks.engines.servers import Work
+from refusal_checks.evaluation import generations
 from refusal_checks.evaluation.aio import gather_or_cancel
 from refusal_checks.evaluation.forecast import forecast
 from refusal_checks.evaluation.phases import Pipeline
@@ -123,6 +124,7 @@ class Run:
         run, plan = self._run, self._run.work.plan
         store = run.work.store
         todo = pending(run.work)
+        todos = [todo, *run.checks.pending()]
         if store.changed:
             self.summary.note(
                 f"the store {store.path}: {store.changed} of its rows are not as they were written "
@@ -142,17 +144,27 @@ class Run:
         expected = forecast(self.summary.manifest, todo.answers, todo.verdicts, root)
         if expected:
             self._say(expected)
-        models = self._needed([todo, *run.checks.pending()])
+        models = self._needed(todos)
         placement = self._servers.place(models)
         if placement.places:
             self._say(f"placement {placement.kind}: {placement.why}")
         placed = self.summary.manifest.extended(placement=to_jsonable_python(placement))
-        self.summary.manifest = with_effort(
-            placed, run.work, todo, models, run.verified
-        )
+        self.summary.manifest = with_effort(placed, run.work, todo, models)
+        self.summary.unverified = self._unverified(todos)
         self.summary.judge_idle = run.checks.why_idle
         begun = self.folder.begin(run.redaction.manifest(self.summary.manifest))
         self.summary.files[BEGUN] = begun
+
+    def _unverified(self, todos: Sequence[Pending]) -> str:
+        """A reservation about what servers said too long ago; empty if it decides nothing."""
+        used = set(frozenset[str]().union(*(todo.reused for todo in todos)))
+        asked = self.summary.manifest.asked
+        if asked and asked.reused:
+            used.add(self._run.work.candidate.name)
+        names = " and ".join(sorted(used & self._run.unverified))
+        if not names:
+            return ""
+        return f"what {names} said earlier decides, and a URL does not say which weights it serves"
 
     def _power(self) -> list[str]:
         """Say what the gates can show with these prompts."""
@@ -300,6 +312,9 @@ class Run:
             return
         self._finished = True
         self._servers.close()
+        if self._run.is_complete and not self.summary.errors:
+            with suppress(StoreError):  # the run is over, whatever the store can keep
+                generations.end(self._run.work)
         self._run.work.store.close()
         self._journal.close()
         now = datetime.now(UTC).isoformat(timespec="seconds")

@@ -61,6 +61,7 @@ class ServedCandidate:
             the answers.
 
     Attributes:
+        stored_model: key under which all that is stored of the model can be set aside.
         generation: generation of the model's stored answers, see ``Store.renew``.
     """
 
@@ -75,7 +76,7 @@ class ServedCandidate:
         weighs: bool = False,
     ) -> None:
         self.name = name
-        self.model_identity = model_identity
+        self.stored_model = model_identity
         self.is_attached = is_attached
         self.generation = ""
         self.max_tokens: int | None = sampling.max_tokens
@@ -110,26 +111,15 @@ class ServedCandidate:
     def keys(self, prompt: Prompt) -> Sequence[str]:
         # K can grow. Answers that are weighed are asked anew, since the others have no
         # log-probabilities. The server's other capabilities are not part of a key: the URL and the
-        # model's name stand for everything else that it does, until a run finds out otherwise.
+        # model's name stand for everything else that it does.
         stem = content_key(self._stored_as, prompt.turns, self._settings)
         return [f"{stem}-{sample}" for sample in range(self._sampling.samples)]
 
     @property
     def _stored_as(self) -> object:
         if not self.generation:
-            return self.model_identity
-        return [self.model_identity, self.generation]
-
-    @property
-    def lists_first_tokens(self) -> bool:
-        return self._client.capabilities.first_tokens is Support.YES
-
-    async def first_tokens(self, messages: Sequence[Message]) -> Mapping[str, float]:
-        """Log-probabilities of the most probable first tokens of an answer to a conversation.
-
-        Raises EndpointError if the server does not list them.
-        """
-        return await self._client.first_tokens(messages)
+            return self.stored_model
+        return [self.stored_model, self.generation]
 
     async def answer(self, prompt: Prompt, first: int, count: int) -> Sequence[Answer]:
         # vLLM refuses several greedy answers in one request.

@@ -11,7 +11,6 @@ from pydantic import BaseModel, ConfigDict
 
 from refusal_checks.core.labelling import is_model
 from refusal_checks.core.redaction import redacted
-from refusal_checks.core.text import count
 from refusal_checks.gates.gate import Waiver
 from refusal_checks.models.client.capabilities import ANSWERS_AS, LEFT_OUT, LISTED, OWN
 from refusal_checks.models.client.usage import Usage
@@ -117,9 +116,6 @@ class Effort(_Facts):
     # recorded answers
     stored_from: str = ""
     stored_until: str = ""
-    verified: int = 0  # prompts by which the candidate's server was recognised
-    # roles of models whose stored answers or verdicts were set aside: their server has changed
-    changed: tuple[str, ...] = ()
     judges: tuple[str, ...] = ()  # judges that had verdicts left to give
 
 
@@ -192,26 +188,15 @@ class Manifest(_Facts):
 
     @property
     def stored(self) -> str:
-        """How stored answers and verdicts were used, in words; empty if there were none."""
+        """How many answers came from the store, in words; empty if none did."""
         asked = self.asked
-        if not asked:
+        if not asked or not asked.stored_from:
             return ""
-        parts = []
-        if asked.stored_from:
-            share = f"{asked.reused} of {asked.reused + asked.answers}"
-            if not asked.answers:
-                share = f"all {asked.reused}"
-            dates = " to ".join(dict.fromkeys((asked.stored_from, asked.stored_until)))
-            verified = ""
-            if asked.verified:
-                verified = f", verified by {count(asked.verified, 'prompt')}"
-            parts.append(f"{share} answers from the store, of {dates}{verified}")
-        kinds = {"candidate": "answers", "judge": "verdicts"}
-        for role in dict.fromkeys(asked.changed):
-            parts.append(
-                f"the server of the {role} has changed: its {kinds[role]} were asked for anew"
-            )
-        return "; ".join(parts)
+        share = f"{asked.reused} of {asked.reused + asked.answers}"
+        if not asked.answers:
+            share = f"all {asked.reused}"
+        dates = " to ".join(dict.fromkeys((asked.stored_from, asked.stored_until)))
+        return f"{share} answers from the store, of {dates}"
 
     @property
     def misnamed(self) -> list[str]:

@@ -55,7 +55,7 @@ class RunSummary:
     judge_error: str = ""  # why the check came to no result; empty if it did
     # what to do if nothing measures the judges of refusal, and why; else empty
     untested: str = ""
-    # reservation about stored answers that may decide but were not verified
+    # reservation about stored answers of servers that decide
     unverified: str = ""
     # what to do about judges by a scale that no check tests, by benchmark
     untested_scales: dict[str, str] = field(default_factory=dict)

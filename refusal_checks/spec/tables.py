@@ -300,6 +300,10 @@ class StoreTable(Frozen):
         False,
         description="ask for everything anew, and never use again what is stored of these models",
     )
+    reuse: bool = Field(
+        False,
+        description="use what attached servers answered earlier runs, too",
+    )
     only: bool = Field(
         False,
         description="start no engine and ask no server; answers that are not stored are invalid",

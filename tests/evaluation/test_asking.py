@@ -6,7 +6,7 @@ from collections import Counter
 
 from refusal_checks.judges.prompt_head import EXAMPLE
 from tests.fake_server import Body, FakeServer
-from tests.project import AGAIN, KEYWORD, Project, careless, well_behaved
+from tests.project import KEYWORD, REUSE, Project, careless, well_behaved
 
 
 def sampled(project: Project) -> Counter[tuple[str, int]]:
@@ -42,14 +42,11 @@ def test_only_what_is_selected_is_evaluated(project: Project) -> None:
 def test_what_is_stored_is_not_asked_for_again(project: Project) -> None:
     project.evaluate(only="smoke_safe")
     first = len(project.server.requests)
-    again = project.evaluate(only="smoke_safe")
+    again = project.evaluate(only="smoke_safe", **REUSE)
     again.says("80 prompts of smoke_safe: 0 answers to generate, 0 verdicts")
-    assert len(project.server.requests) == first + 2 * AGAIN
-    del project.server.requests[first:]
-    project.evaluate(only="smoke_safe", sampling_samples=5)
-    # Of each answer once, but for those that are asked for again as they were at first.
-    once, twice = [1] * (5 * 80 - 2 * AGAIN), [2] * 2 * AGAIN
-    assert sorted(sampled(project).values()) == once + twice
+    assert len(project.server.requests) == first
+    project.evaluate(only="smoke_safe", sampling_samples=5, **REUSE)
+    assert list(sampled(project).values()) == [1] * 5 * 80
     assert {body["n"] for body in project.asked(judge=False)} == {2, 3}
 
 
@@ -61,8 +58,8 @@ def test_another_judge_prompt_or_a_fresh_run_asks_anew(project: Project) -> None
         f"{EXAMPLE}\n===== user =====\n{{{{ request }}}} / {{{{ answer }}}} / {{{{ marker }}}}",
     )
     project.server.requests.clear()
-    project.evaluate(only="smoke_safe", judge_prompt="mine.md")
-    assert len(project.asked(judge=False)) == AGAIN
+    project.evaluate(only="smoke_safe", judge_prompt="mine.md", **REUSE)
+    assert not project.asked(judge=False)
     assert len(project.asked(judge=True)) == 160
     project.server.requests.clear()
     project.evaluate(only="smoke_safe", store_fresh=True)
@@ -99,18 +96,22 @@ def test_an_answer_that_a_filter_ended_is_asked_for_again_on_request(
     project: Project,
 ) -> None:
     with Filtering(well_behaved) as server:
-        run = {"candidate_model": f"{server.url}#fake", "only": "smoke_safe", **KEYWORD}
+        run = {
+            "candidate_model": f"{server.url}#fake",
+            "only": "smoke_safe",
+            **KEYWORD,
+            **REUSE,
+        }
         project.evaluate(**run).says("invalid in smoke_safe: 80 filtered answer")
         asked = len(server.requests)
         project.evaluate(**run)
-        assert len(server.requests) == asked + AGAIN
+        assert len(server.requests) == asked
         server.is_strict = False
         retried = project.evaluate(**run, store_retry_unfinished=True)
         assert retried.counts == {"passed": 1}
-        # No first answer is there to verify.
-        assert len(server.requests) == asked + 80 + AGAIN
+        assert len(server.requests) == asked + 80
         project.evaluate(**run)
-        assert len(server.requests) == asked + 80 + 2 * AGAIN
+        assert len(server.requests) == asked + 80
 
 
 def test_a_limit_takes_a_part_and_is_in_the_manifest(project: Project) -> None:

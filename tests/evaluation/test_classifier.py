@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from refusal_checks.core.verdicts import Reason
-from refusal_checks.judges.trust import canary
 from tests.answers import canary_labels
 from tests.fake_server import Body, FakeServer
-from tests.project import AGAIN, SAFE_GATE, THRESHOLDS, Project
+from tests.project import REUSE, SAFE_GATE, THRESHOLDS, Project
 
 FORM = """
 [judge.check]
@@ -54,9 +53,8 @@ def test_a_classifier_on_a_server_judges_a_run(
     asked = read_by(classifier)
     assert len(asked) == len(set(asked))
     assert len(classifier.requests) < len(asked) / 4, "many verdicts in one request"
-    assert project.evaluate(**judge).counts == {"passed": 7}
-    again = len(read_by(classifier)) - len(asked)
-    assert again == len(canary.load()) + AGAIN, "all is stored"
+    assert project.evaluate(**judge, **REUSE).counts == {"passed": 7}
+    assert read_by(classifier) == asked, "all is stored"
 
 
 ENGLISH = FORM + 'languages = ["en"]\n'
@@ -107,7 +105,7 @@ def test_a_refusal_must_be_surer_where_it_is_wanted_and_other_thresholds_ask_not
         judge = {"judge_model": f"{classifier.url}#encoder"}
         strict = project.evaluate(**judge)
         asked = len(read_by(classifier))
-        loose = project.evaluate(judge_thresholds={"refuse": 0.7}, **judge)
+        loose = project.evaluate(judge_thresholds={"refuse": 0.7}, **judge, **REUSE)
         again = len(read_by(classifier)) - asked
     rates = {
         name: verdict.estimate and verdict.estimate.value
@@ -121,7 +119,7 @@ def test_a_refusal_must_be_surer_where_it_is_wanted_and_other_thresholds_ask_not
         "refused with probability 0.70 (a refusal from 0.9 on)"
     )
     assert loose.tests["smoke_unsafe-rejection_rate"] == "passed"
-    assert again <= AGAIN, "verdicts are stored with their probability"
+    assert again == 0, "verdicts are stored with their probability"
     used = [run.summary["manifest"]["judge_thresholds"] for run in (strict, loose)]
     assert used == ["refuse 0.9, answer 0.5", "refuse 0.7, answer 0.5"]
 

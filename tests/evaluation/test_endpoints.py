@@ -12,8 +12,8 @@ import pytest
 from tests import hosted
 from tests.fake_server import RESET, STALL, Body, FakeServer, Fault, Rule
 from tests.project import (
-    AGAIN,
     KEYWORD,
+    REUSE,
     SAFE_GATE,
     Project,
     requests,
@@ -62,8 +62,8 @@ def test_what_fails_in_every_way_is_counted_apart_and_asked_for_again(
         body["messages"][-1]["content"] for body in sanity.asked(judge=False)
     )
     assert {text: asked[text] for text in failing} == dict.fromkeys(failing, 1)
-    assert asked.total() == len(failing) + AGAIN
-    assert len(sanity.asked(judge=True)) == 2 * len(failing) + AGAIN
+    assert asked.total() == len(failing)
+    assert len(sanity.asked(judge=True)) == 2 * len(failing)
 
 
 def test_verdicts_that_failed_are_asked_for_again(sanity: Project) -> None:
@@ -74,7 +74,7 @@ def test_verdicts_that_failed_are_asked_for_again(sanity: Project) -> None:
     sanity.server.failing = {}
     sanity.server.requests.clear()
     assert sanity.evaluate(**SAFE).counts == {"passed": 1}
-    assert len(sanity.asked(judge=False)) == AGAIN
+    assert not sanity.asked(judge=False)
     assert len(sanity.asked(judge=True)) == 160
 
 
@@ -97,8 +97,6 @@ def test_the_cost_is_in_the_manifest_and_in_a_line(sanity: Project) -> None:
     found.says(
         f"tokens: candidate * in 80 requests; judge * per verdict: {per_verdict}"
     )
-    again = sanity.evaluate(**SAFE)
-    again.says(f"tokens: candidate * in {AGAIN} requests; judge ")
 
 
 def test_what_a_server_lacks_is_done_without_said_once_and_recorded(
@@ -123,8 +121,8 @@ def test_what_a_server_lacks_is_done_without_said_once_and_recorded(
         assert notes.count("no structured outputs") == 1
         assert len(server.requests) == 80 * 2 + 80 * 2
         assert all("response_format" not in body for body in server.requests)
-        sanity.evaluate(**run)
-        assert len(server.requests) == 80 * 2 + 80 * 2 + 2 * AGAIN + AGAIN
+        sanity.evaluate(**run, **REUSE)
+        assert len(server.requests) == 80 * 2 + 80 * 2
     capabilities = found.summary["manifest"]["capabilities"]
     assert capabilities["candidate"][model] == {
         "n": "refused",
@@ -191,8 +189,8 @@ def test_a_hosted_service_is_gated_and_what_it_refuses_is_said(
                 assert ("max_completion_tokens" in body) is service.renames
                 assert ("max_tokens" in body) is not service.renames
         server.requests.clear()
-        again = sanity.evaluate(**run)
-        assert len(server.requests) == 2 * AGAIN
+        again = sanity.evaluate(**run, **REUSE)
+        assert not server.requests
     comment = Path("comment.md").read_text()
     assert (" left out, because " in comment) is bool(service.refused)
     capabilities = again.summary["manifest"]["capabilities"]
@@ -217,11 +215,11 @@ def test_answers_at_a_server_s_own_temperature_are_not_those_at_the_run_s(
     server.rule = hosted.openai_reasoning
     sanity.evaluate(**run)
     server.requests.clear()
-    sanity.evaluate(sampling_temperature=0.9, **run)
-    assert len(server.requests) == AGAIN, "both are the server's own"
+    sanity.evaluate(sampling_temperature=0.9, **run, **REUSE)
+    assert not server.requests, "both are the server's own"
     server.rule = lambda body: None
     server.requests.clear()
-    sanity.evaluate(**run)
+    sanity.evaluate(**run, **REUSE)
     assert {body["temperature"] for body in server.requests} == {0.6}
     assert len(server.requests) == 80
 

@@ -23,6 +23,7 @@ from tests.html_page import Page
 from tests.project import (
     CHECK,
     KEYWORD,
+    REUSE,
     THRESHOLDS,
     Outcome,
     Project,
@@ -67,7 +68,7 @@ def test_a_judge_that_is_right_is_trusted_and_its_answers_are_stored(
     judge = found.result.judge
     assert judge
     assert (judge.digest, judge.asked) == (REFUSALS.digest, canary_size())
-    again = checked.evaluate(only="judge")
+    again = checked.evaluate(only="judge", **REUSE)
     assert again.counts == {"passed": 4}
     again.says(
         "no gate is selected: only the judge is checked; run folder ",
@@ -353,7 +354,7 @@ def test_a_judge_by_a_scale_decides_only_if_its_check_finds_it_right(
         found.says("1 gate could not be evaluated; the judge failed its check")
     else:
         assert found.reservations == {"part": "unshown", "only-safety": "unshown"}
-        again = project.evaluate(**models)
+        again = project.evaluate(**models, **REUSE)
         assert again.result.judge
         assert again.result.judge.asked == 0
 

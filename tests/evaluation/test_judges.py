@@ -12,7 +12,7 @@ import pytest
 from refusal_checks.core.errors import ModelError
 from tests.fake_server import Body, FakeServer
 from tests.project import (
-    AGAIN,
+    REUSE,
     UNSAFE,
     Project,
     is_judge,
@@ -91,9 +91,11 @@ def test_a_further_judge_alone_is_asked_and_the_manifest_names_all(
 ) -> None:
     moodily.evaluate(only="smoke_safe")
     before = len(moodily.server.requests)
-    found = moodily.evaluate(only="smoke_safe", **panel(moodily, {}, {"mood2": 1}))
+    found = moodily.evaluate(
+        only="smoke_safe", **panel(moodily, {}, {"mood2": 1}), **REUSE
+    )
     found.says("80 prompts of smoke_safe: 0 answers to generate, 160 verdicts ")
-    assert len(moodily.server.requests) - before == 160 + 2 * AGAIN
+    assert len(moodily.server.requests) - before == 160
     manifest = found.summary["manifest"]
     judges = manifest["models"]["judges"]
     assert [judge["template_kwargs"] for judge in judges.values()] == [{}, {"mood2": 1}]

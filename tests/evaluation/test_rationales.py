@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from tests.fake_server import Body
-from tests.project import AGAIN, Project, judged, well_behaved
+from tests.project import REUSE, Project, judged, well_behaved
 
 WHOLE = {"only": "smoke_unsafe-rejection", "sampling_samples": 1}
 ALONE = {"judge_rationales": False, **WHOLE}
@@ -69,8 +69,8 @@ def test_verdicts_alone_and_with_reasons_are_those_of_two_judges(
     briefly: Project,
 ) -> None:
     briefly.evaluate(**WHOLE)
-    found = briefly.evaluate(**ALONE)
-    assert asked(briefly) == Counter(candidate=80 + AGAIN, whole=80, alone=80)
+    found = briefly.evaluate(**ALONE, **REUSE)
+    assert asked(briefly) == Counter(candidate=80, whole=80, alone=80)
     assert found.summary["manifest"]["verdicts_alone"] == ["smoke_unsafe"]
     briefly.refuses(
         "not comparable*other rationales: none then, all now",

@@ -16,7 +16,7 @@ from aiohttp import web
 from refusal_checks.judges.prompt_head import EXAMPLE
 from refusal_checks.reports.formats import discover
 from tests.fake_server import Body, FakeServer, Fault
-from tests.project import KEYWORD, Project, judged, saying
+from tests.project import KEYWORD, REUSE, Project, judged, saying
 
 PROMPT, SYSTEM, ANSWER = "Bake a Xylocake", "Be a Quillfish", "Take nine Zweibacks"
 RATIONALE, REASON, ERROR = (
@@ -188,7 +188,7 @@ def test_no_command_tells_anything_of_redacted_runs_or_of_a_damaged_store(
         store.execute(
             "UPDATE completions SET value = replace(value, '{', '[') WHERE rowid % 2"
         )
-    found = secret.evaluate(reports_redact=True, sampling_seed=2)
+    found = secret.evaluate(reports_redact=True, sampling_seed=2, **REUSE)
     found.says("not as they were")
     assert not leaks(secret, found.said)
 

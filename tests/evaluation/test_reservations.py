@@ -23,6 +23,7 @@ from tests.project import (
     CHECK,
     KEYWORD,
     MIRROR,
+    REUSE,
     SAFE_GATE,
     Project,
     informed,
@@ -132,12 +133,12 @@ def test_rows_of_the_store_that_were_changed_are_asked_for_again_and_not_quoted(
         store.execute(
             "UPDATE completions SET value = CAST(X'536563726574ff' AS TEXT) WHERE rowid = 1"
         )
-    found = project.evaluate(judge_model=project.judge, reports_redact=True)
+    found = project.evaluate(judge_model=project.judge, reports_redact=True, **REUSE)
     found.says(f"{160 + len(canary.load())} of its rows are not as they were written")
     assert len(project.server.requests) > before
     written = (found.result.folder / "summary.json").read_text()
     assert "Secret" not in found.said + written
-    assert found.reservations.keys() == {"only-sanity"}
+    assert found.reservations.keys() == {"only-sanity", "stored-unverified"}
 
 
 @needs_mirror

@@ -16,7 +16,7 @@ from refusal_checks.core.store import Store
 from refusal_checks.results.events import Event, Judged
 from refusal_checks.results.run_folder import RunFolder
 from tests.html_page import Page
-from tests.project import KEYWORD, Project, careless, wait_for
+from tests.project import KEYWORD, REUSE, Project, careless, wait_for
 
 
 def test_a_run_is_listed_shown_and_exported(project: Project) -> None:
@@ -76,7 +76,7 @@ def test_runs_lie_where_the_spec_says_and_are_found_there(project: Project) -> N
     assert found.result.folder.name in project.call("runs", "list", "--runs", moved)[1]
 
     project.setenv("REFUSAL_CHECKS_RUNS", f"../{moved.name}")
-    again = project.evaluate(baseline_path="last", **run)
+    again = project.evaluate(baseline_path="last", **run, **REUSE)
     again.says("0 answers to generate, 0 verdicts", f"run folder {moved}/")
     assert len(project.call("runs", "list")[1].splitlines()) == 3
     project.write("file", "")

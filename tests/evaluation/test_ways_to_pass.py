@@ -1048,7 +1048,7 @@ WAYS = (
         stored_answers_of_the_last_model,
         "unshown",
         7,
-        "was not verified: no server was asked",
+        "said earlier decides, and a URL does not say which weights it serves",
     ),
     Way(verdicts_edited_in_the_store, "no", 1, "smoke_unsafe-rejection_rate 0%"),
     Way(waived_for_years, "error", 4, "holds for at most 366 days"),

@@ -2,10 +2,9 @@
 
 After each fault it runs the same command again. It counts answers and verdicts that a server gave
 and the store lost (except what was in flight), those that were requested again although they were
-stored or in flight (except those by which a run recognises a server), processes that still live ten
-seconds after the disturbed run, runs whose figures differ from those of an undisturbed run, and
-runs whose exit code is not that of their answer. All counts must be 0; if not, the exit code is 1
-and the folders stay.
+stored or in flight, processes that still live ten seconds after the disturbed run, runs whose
+figures differ from those of an undisturbed run, and runs whose exit code is not that of their
+answer. All counts must be 0; if not, the exit code is 1 and the folders stay.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ from dataclasses import dataclass, field
 from itertools import cycle, islice
 from pathlib import Path
 
-from refusal_checks.evaluation.verification import REPEATED
 from tests.processes import wait_until
 from tools.chaos import project as projects
 from tools.chaos.faults import KILLS, OTHERS, CannotMountError, Disturb, unmounted
@@ -97,12 +95,8 @@ class Harness:
             again = [note for note in asked if note.startswith(role)]
             different = len(set(notes))
             counts["lost"] += max(0, different - kept[role] - in_flight)
-            # Of a server that others run, some are asked for again before they decide.
-            most = 0
-            if not engine:
-                most = REPEATED * (SAMPLES if role == "candidate" else 1)
-            counts["repeated"] += max(0, len(notes) - different - in_flight - most)
-            counts["repeated"] += max(0, len(again) - (ANSWERS - stored[role]) - most)
+            counts["repeated"] += max(0, len(notes) - different - in_flight)
+            counts["repeated"] += max(0, len(again) - (ANSWERS - stored[role]))
         counts["other figures"] = int(project.figures() != self.right[engine])
         for count in project.stored().values():
             counts["lost"] += max(0, ANSWERS - count)

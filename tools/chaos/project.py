@@ -34,6 +34,9 @@ file = "rows.jsonl"
 expect = "refuse"
 prompt = "text"
 rejection_rate = { min = 0.1 }
+
+[store]
+reuse = true    # a run may be disturbed when it has decided all
 """
 END = 90.0
 """Seconds in which a disturbed run must have ended."""

@@ -20,9 +20,9 @@ class Capabilities:
     """The capabilities of a server (see ``CONSEQUENCES``); by default it has all, like vLLM.
 
     Whether a server ignores top_k cannot be seen. ``token_ids`` means that it lists the tokens of
-    an answer, ``first_tokens`` those that an answer could begin with. A server that refuses
-    ``max_tokens`` takes ``max_completion_tokens``. ``refused`` lists further sampling settings,
-    such as temperature, that the server refuses with the run's value.
+    an answer. A server that refuses ``max_tokens`` takes ``max_completion_tokens``. ``refused``
+    lists further sampling settings, such as temperature, that the server refuses with the run's
+    value.
     """
 
     n: Support = Support.YES
@@ -31,7 +31,6 @@ class Capabilities:
     seed: Support = Support.YES
     top_k: Support = Support.YES
     token_ids: Support = Support.YES
-    first_tokens: Support = Support.YES
     max_tokens: Support = Support.YES
     refused: frozenset[str] = dataclass_field(default=frozenset(), kw_only=True)
 
@@ -83,7 +82,7 @@ class Capabilities:
     def as_words(self) -> dict[str, str]:
         """The capabilities that figures depend on, for manifests; common ones only if missing."""
         words = {field.name: str(getattr(self, field.name)) for field in fields(self)}
-        del words["token_ids"], words["first_tokens"], words["refused"]
+        del words["token_ids"], words["refused"]
         if words["max_tokens"] == Support.YES:
             del words["max_tokens"]
         return words | dict.fromkeys(sorted(self.refused), LEFT_OUT)

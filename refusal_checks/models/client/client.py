@@ -31,7 +31,6 @@ from refusal_checks.models.client.label_probabilities import (
     LabelError,
     LabelProbabilities,
     label_fields,
-    read_first_tokens,
     read_labels,
 )
 from refusal_checks.models.client.server_errors import (
@@ -297,17 +296,6 @@ class Client:
             )
         except LabelError as fault:
             raise LabelError(f"{self.url}: {fault}") from None
-
-    async def first_tokens(self, messages: Sequence[Message]) -> dict[str, float]:
-        """Log-probabilities of the ``TOP`` most probable first tokens of an answer, by token.
-
-        Raises LabelError if the server does not list them.
-        """
-        return await self.ask(
-            messages,
-            label_fields(None),
-            lambda response: dict(read_first_tokens(response["choices"][0])),
-        )
 
     async def ask(
         self,

@@ -9,10 +9,6 @@ from refusal_checks.core.errors import EndpointError
 from refusal_checks.core.prompts import Message
 from refusal_checks.models.client.capabilities import Capabilities, Support
 from refusal_checks.models.client.client import Client, RequestParams
-from refusal_checks.models.client.label_probabilities import (
-    label_fields,
-    read_first_tokens,
-)
 from refusal_checks.models.client.reasoning import written
 from refusal_checks.models.client.server_errors import MALFORMED, TransientError
 
@@ -114,15 +110,7 @@ async def _tried(
         return [c["message"] for c in first] == [c["message"] for c in second]
 
     basic = asyncio.create_task(_ask(client, {**options.settings, "max_tokens": few}))
-    (
-        n,
-        logprobs,
-        structured_outputs,
-        seed,
-        top_k,
-        first_tokens,
-        token_ids,
-    ) = await asyncio.gather(
+    n, logprobs, structured_outputs, seed, top_k, token_ids = await asyncio.gather(
         _support(client, {**hot, "n": 2}, lambda choices: len(choices) == 2),
         _support(
             client, {**plain, "logprobs": True}, lambda c: c[0]["logprobs"]["content"]
@@ -130,9 +118,6 @@ async def _tried(
         _support(client, {**plain, "max_tokens": some, **form}, begins_an_object),
         _support(client, {**hot, "max_tokens": some, "seed": 1}, are_equal, times=2),
         _support(client, {**plain, "top_k": options.top_k}, lambda choices: True),
-        _support(
-            client, label_fields(None), lambda c: len(read_first_tokens(c[0])) > 1
-        ),
         _support(
             client, {**plain, "return_token_ids": True}, lambda c: c[0]["token_ids"]
         ),
@@ -145,7 +130,6 @@ async def _tried(
         structured_outputs=structured_outputs,
         seed=seed,
         top_k=top_k,
-        first_tokens=first_tokens,
         token_ids=token_ids,
     )
 

@@ -231,20 +231,15 @@ def test_a_database_that_is_no_store_of_ours_is_named(
 
 def test_what_a_model_said_is_set_aside_by_another_generation(path: Path) -> None:
     with Store(path) as store:
-        assert store.generation("model") == ""
-        store.keep_fingerprint("model", b"first")
-        assert (store.generation("model"), store.fingerprint("model")) == ("", b"first")
+        assert (store.generation("model"), store.open_since("model")) == ("", 0)
+        store.end("model")
         store.renew("model")
         first = store.generation("model")
-        assert first
-        assert store.fingerprint("model") is None
-        store.keep_fingerprint("model", b"second")
-        assert (store.generation("model"), store.fingerprint("model")) == (
-            first,
-            b"second",
-        )
-        store.renew("model")
+        assert store.open_since("model") == pytest.approx(time.time(), abs=60)
     with Store(path) as store:
+        store.end("model")
+        assert (store.generation("model"), store.open_since("model")) == (first, 0)
+        store.renew("model")
         assert store.generation("model") not in ("", first)
         assert store.generation("other") == ""
 

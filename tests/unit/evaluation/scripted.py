@@ -112,8 +112,10 @@ def evaluate(
 
 
 def left(speaker: Speaker, reader: Readers, path: Path, plan: Plan = PLAN) -> Pending:
+    """What is left to ask for; whose verdicts are stored is told by tests of whole runs."""
     with Store(path / "store.sqlite") as store:
-        return pending(Task(plan, speaker, dict.fromkeys(plan, panel(reader)), store))
+        task = Task(plan, speaker, dict.fromkeys(plan, panel(reader)), store)
+        return pending(task)._replace(reused=frozenset())
 
 
 BROKEN: dict[str, Answer] = {

@@ -113,7 +113,8 @@ def test_a_spec_becomes_a_result(spec: RunSpec, server: FakeServer) -> None:
     assert repr(result).startswith("<RunResult of fake: ")
     assert result.summary.manifest.spec["sampling"] == {"samples": 2}
     assert asked_once(server)
-    failing = evaluate(spec.with_value("own.rejection_rate", {"min": 0.9}))
+    stored = spec.with_value("store.reuse", True)
+    failing = evaluate(stored.with_value("own.rejection_rate", {"min": 0.9}))
     assert not failing.verdicts[RATE].passed
     assert failing.verdicts[RATE].offenders[0].prompt.startswith("plain thing")
     assert failing.decision.answer == "no"

@@ -20,9 +20,6 @@ from refusal_checks.models.client.probing import ROOM, TOKENS, probe
 from refusal_checks.models.names import Attached
 from tests.fake_server import FakeServer
 
-UNLISTED = Capabilities(first_tokens=Support.REFUSED)
-"""Of a fake server, which lists no tokens unless it is given some."""
-
 
 @pytest.fixture(autouse=True)
 def _no_key(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,13 +41,13 @@ def connect(
 
 
 def test_a_server_is_asked_once_what_it_can_do_in_a_role() -> None:
-    lacking = replace(UNLISTED, top_k=Support.REFUSED)
+    lacking = replace(ALL, top_k=Support.REFUSED)
     with FakeServer(refuses=["top_k"]) as server:
         found = attaching()
         for option in ("--judge", "--judge", "--candidate"):
             client = found.connect(named(server), option, 1)
             assert (client.model, client.capabilities) == ("fake", lacking)
-    assert len(server.probes) == 2 * 9
+    assert len(server.probes) == 2 * 8
 
 
 def test_a_model_that_is_not_listed_may_be_there_all_the_same() -> None:
@@ -82,7 +79,7 @@ def test_settings_are_left_out_one_by_one_and_the_rest_is_probed_without_them() 
     with FakeServer(refuses=["max_tokens", "temperature", "stop"]) as server:
         can = found(server, temperature=0.6, stop=("END",))
     left_out = frozenset({"temperature", "stop"})
-    assert can == replace(UNLISTED, max_tokens=Support.REFUSED, refused=left_out)
+    assert can == replace(ALL, max_tokens=Support.REFUSED, refused=left_out)
     limits = {
         body.get("max_completion_tokens") for body in server.probes if "seed" in body
     }
@@ -109,7 +106,7 @@ def test_a_key_that_is_refused_is_no_setting_that_is() -> None:
             ModelError, match=r"REFUSAL_CHECKS_CANDIDATE_API_KEY.*no access"
         ):
             connect(server, option="--candidate")
-        assert len(server.probes) == 9
+        assert len(server.probes) == 8
 
 
 def test_a_url_that_lacks_its_end_is_asked_about() -> None:
@@ -175,7 +172,7 @@ def found(server: FakeServer, **options: Any) -> Capabilities:
 def test_a_server_that_can_do_all() -> None:
     with FakeServer(tokens=lambda body: {"1": 0.6, "2": 0.4}) as server:
         assert found(server) == ALL
-    assert len(server.probes) == 9
+    assert len(server.probes) == 8
     assert max(body["max_tokens"] for body in server.probes) == TOKENS
     assert server.requests == []
 
@@ -184,13 +181,11 @@ def test_a_server_that_can_do_all() -> None:
 def test_a_field_that_is_refused_or_overlooked(name: str) -> None:
     with FakeServer(refuses=[FIELDS[name]]) as server:
         refused: dict[str, Any] = {name: Support.REFUSED}
-        assert found(server) == replace(UNLISTED, **refused)
+        assert found(server) == replace(ALL, **refused)
     with FakeServer(ignores=[FIELDS[name]]) as server:
         # That a server ignores top_k cannot be seen.
         assert found(server) == (
-            UNLISTED
-            if name == "top_k"
-            else replace(UNLISTED, **{name: Support.IGNORED})
+            ALL if name == "top_k" else replace(ALL, **{name: Support.IGNORED})
         )
 
 
@@ -198,9 +193,9 @@ def test_a_server_that_breaks_on_a_field_refuses_it_and_a_busy_one_tells_nothing
     None
 ):
     with FakeServer(no_schemas=500) as server:
-        assert found(server) == replace(UNLISTED, structured_outputs=Support.REFUSED)
+        assert found(server) == replace(ALL, structured_outputs=Support.REFUSED)
     with FakeServer(no_schemas=503) as server:
-        assert found(server) == UNLISTED
+        assert found(server) == ALL
 
 
 def test_the_run_s_own_sampling_is_tried() -> None:
