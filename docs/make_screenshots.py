@@ -2,7 +2,7 @@
 
     python docs/make_screenshots.py                # gates of demo:regressed against demo:aligned
     python docs/make_screenshots.py RUN [RUN ...]  # the report of finished runs, no terminal
-    python docs/make_screenshots.py made-up        # the pages of made-up runs: running, history
+    python docs/make_screenshots.py made-up        # the page of a made-up run in progress
 
 Needs Chromium (``REFUSAL_CHECKS_CHROMIUM`` or one on the PATH).
 """
@@ -24,12 +24,9 @@ sys.path.insert(0, str(ROOT))  # the tests, which are no installed package
 
 from refusal_checks.reports.formats import html  # noqa: E402
 from refusal_checks.reports.page.follow import LivePage  # noqa: E402
-from refusal_checks.reports.page.page import write_history  # noqa: E402
-from refusal_checks.reports.page.trends import collect  # noqa: E402
 from refusal_checks.results.run_folder import RunFolder  # noqa: E402
 from tests.chromium import browser  # noqa: E402
 from tests.deciding import decide  # noqa: E402
-from tests.many_runs import write_runs  # noqa: E402
 from tests.report_runs import GATES, judge, refusals, underway  # noqa: E402
 
 if TYPE_CHECKING:
@@ -156,7 +153,7 @@ def pictures(
 
 
 def made_up(folder: Path) -> dict[str, Path]:
-    """The pages of a run in progress and of the history of many."""
+    """The page of a run in progress."""
     run = underway(folder / "run", unsafe=200, safe=60, later=250)
     judge(run, refusals("unsafe", 120))
     judge(run, refusals("safe", 60, refused=0.1))
@@ -167,9 +164,7 @@ def made_up(folder: Path) -> dict[str, Path]:
     follower = LivePage([run], folder / "running.html", print)
     follower.stop()
     follower.write()
-    write_runs(folder / "runs", 12, 2)
-    write_history(collect(folder / "runs"), folder / "history.html")
-    return {name: folder / f"{name}.html" for name in ("running", "history")}
+    return {"running": folder / "running.html"}
 
 
 def main(runs: Sequence[str]) -> None:
@@ -178,7 +173,7 @@ def main(runs: Sequence[str]) -> None:
             with browser() as chromium:
                 for picture, file in made_up(Path(name)).items():
                     page = chromium.new_page(viewport={"width": 1200, "height": 800})
-                    page.goto(f"{file.as_uri()}#trends")
+                    page.goto(file.as_uri())
                     save(page.screenshot(), f"{picture}.png")
             return
         terminal = ""

@@ -118,7 +118,6 @@ def test_damage_is_found_by_whatever_reads_a_run(project: Project, run: Path) ->
 def test_a_list_of_runs_marks_those_that_are_cut(project: Project, run: Path) -> None:
     halve(run / "records" / "smoke_safe.jsonl")
     assert project.call("runs", "list")[1].endswith(", damaged\n")
-    assert "left out: 1 file" in project.call("history")[1]
 
 
 def test_a_summary_that_was_copied_alone_can_be_shown(
@@ -128,7 +127,6 @@ def test_a_summary_that_was_copied_alone_can_be_shown(
     copy.mkdir(parents=True)
     shutil.copy(run / "summary.json", copy)
     assert project.call("runs", "list", copy)[0] == 0
-    assert project.call("history", "artifacts")[0] == 0
 
 
 def test_figures_that_do_not_follow_from_the_records_are_found(

@@ -152,8 +152,8 @@ READING = """
 runs list; runs list last -v; runs export last rows.jsonl; runs export last rows.parquet
 report html last; report pr-comment last
 compare FIRST last; compare FIRST last --json; compare FIRST last --html compare.html
-history; history --json; history --html history.html --reports; baseline accept last accepted
-init --suggest last; sample-for-labels last --out labels.csv
+baseline accept last accepted; init --suggest last
+sample-for-labels last --out labels.csv
 """
 """Every command that shows or writes something of a run."""
 

@@ -107,7 +107,7 @@ def test_a_part_of_the_prompts_is_a_reservation_and_no_baseline(
     only = PART
     found = project.evaluate(judge_model=project.judge, limits_prompts=20)
     assert found.sentence == f"Not shown: {only} (part)"
-    assert only in project.call("history")[1]
+    assert only in project.call("runs", "list", "last")[1]
     accept = ("baseline", "accept", "last", "base")
     code, said = project.call(*accept)
     assert code != 0

@@ -9,8 +9,7 @@ from typing import NamedTuple
 from refusal_checks.benchmarks import display_order
 from refusal_checks.core.prompts import Kind
 from refusal_checks.gates.gate import AllowedRange, Gate
-from refusal_checks.gates.verdict import Verdict
-from refusal_checks.metrics import METRICS, Metric, main_metric, safety_score
+from refusal_checks.metrics import Metric, main_metric, safety_score
 from refusal_checks.metrics.refusal import DECISIVE
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.results import histograms
@@ -281,35 +280,3 @@ def _spoke(category: str, angle: float, score: float) -> Spoke:
 def words(name: str) -> Sequence[str]:
     """Split a category into words: ``LLMRewriting_Persuasion`` is LLM, Rewriting, Persuasion."""
     return re.split(r"_|(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", name)
-
-
-class Dot(NamedTuple):
-    """A verdict in a trend 320 wide and 120 high, with paths of interval and thresholds."""
-
-    x: float
-    y: float
-    span: str
-    marks: str
-
-
-def dots(verdicts: Sequence[Verdict]) -> list[Dot]:
-    """A dot for each run of a trend, from left to right; a single one is in the middle."""
-    step = 320 / max(1, len(verdicts) - 1)
-    dots = []
-    for number, verdict in enumerate(verdicts):
-        metric, estimate = METRICS[verdict.gate.metric], verdict.estimate
-        x = 160.0 if len(verdicts) == 1 else round(number * step, 1)
-        low, high = _height(metric, estimate.lower), _height(metric, estimate.upper)
-        marks = "".join(
-            f"M{x - 4:.1f},{_height(metric, end)}h8" for end in verdict.gate.limits.ends
-        )
-        dots.append(
-            Dot(x, _height(metric, estimate.value), f"M{x},{low}V{high}", marks)
-        )
-    return dots
-
-
-def _height(metric: Metric, value: float) -> float:
-    """Height of a value in a trend 120 high."""
-    share = min(1.0, max(0.0, metric.scaled(value)))
-    return round(120 * (1 - share), 1)

@@ -19,7 +19,6 @@ from refusal_checks.core.prompts import Kind
 from refusal_checks.core.records import Record
 from refusal_checks.core.text import count
 from refusal_checks.gates.gate import AllowedRange
-from refusal_checks.gates.wording import requirement
 from refusal_checks.metrics import METRICS
 from refusal_checks.reports import changes, explain, rating_agreement, remarks
 from refusal_checks.reports.page import charts
@@ -29,7 +28,6 @@ from refusal_checks.reports.page.manifest_facts import facts
 from refusal_checks.reports.page.payload import Payload
 from refusal_checks.reports.page.render import document, embed
 from refusal_checks.reports.page.several import SideBySide, side_by_side
-from refusal_checks.reports.page.trends import ManyRuns, links, report_file, trends
 from refusal_checks.results.events import Count
 from refusal_checks.results.run_folder import RunFolder, RunView
 
@@ -140,11 +138,10 @@ def payloads(run: RunView, records: Mapping[str, Iterable[Record]]) -> list[Payl
 
 
 def write(path: Path, title: str, **views: Any) -> None:
-    """Write the page of ``reports``, ``comparison`` or ``history`` atomically."""
+    """Write the page of ``reports`` or ``comparison`` atomically."""
     empty: dict[str, Any] = {
         "reports": [],
         "comparison": None,
-        "history": None,
         "reload": None,
     }
     tools = {
@@ -156,7 +153,6 @@ def write(path: Path, title: str, **views: Any) -> None:
         "metrics": METRICS,
         "moved": changes.moved,
         "notes": remarks.beside_the_gates,
-        "requirement": requirement,
         "scatter_of": charts.scatter,
         "select": explain.select,
         "wrong": remarks.wrong,
@@ -188,24 +184,3 @@ def _title(runs: Sequence[RunView]) -> str:
 
 def write_comparison(comparison: SideBySide, path: Path) -> None:
     write(path, _title(comparison.runs), comparison=comparison)
-
-
-def write_history(history: ManyRuns, path: Path) -> None:
-    """Write the page of many runs, with links to the reports that exist."""
-    suites: dict[str, list[Any]] = {}
-    for trend in trends(history.runs):
-        verdicts = [row.verdict for row in trend.rows if row.verdict]
-        benchmark = trend.rows[0].benchmark
-        suites.setdefault(benchmark, []).append((trend, charts.dots(verdicts)))
-    title = count(len(history.runs), "run")
-    addresses = links(history.runs, path)
-    write(path, title, history=history, suites=suites, links=addresses)
-
-
-def write_reports(history: ManyRuns, path: Path) -> None:
-    """Write the report of each run beside the page, unless it is newer than the run."""
-    for run in history.runs:
-        target = report_file(run.folder, path)
-        written = run.folder.summary_file.stat().st_mtime
-        if not target.is_file() or target.stat().st_mtime < written:
-            write_runs([run.folder], target)

@@ -1,4 +1,4 @@
-"""The pages of many runs in a real browser, and axe-core on every page."""
+"""The page of several runs in a real browser, and axe-core on every page."""
 
 from __future__ import annotations
 
@@ -7,25 +7,22 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
-from refusal_checks.reports.page.page import write_comparison, write_history
+from refusal_checks.reports.page.page import write_comparison
 from refusal_checks.reports.page.several import side_by_side
-from refusal_checks.reports.page.trends import collect
 from refusal_checks.results.run_folder import RunView
 from tests.chromium import serious_faults
-from tests.many_runs import manifest, opened, write_runs
+from tests.many_runs import manifest
 from tests.report_runs import refusals, write_run
 from tests.unit.browser.conftest import Show
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    pass
 
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory, file: Path) -> dict[str, Path]:
     """One page of every kind."""
     folder = tmp_path_factory.mktemp("many")
-    write_runs(folder / "runs", 12, 2)
-    write_history(collect(folder / "runs"), folder / "history.html")
     other = {"models": {"judges": {"org/judge": {"version": "other"}}}}
     long = {
         "candidate": "mistralai/Mistral-Small-3.2-24B-Instruct-2506_release_candidate"
@@ -39,18 +36,12 @@ def pages(tmp_path_factory: pytest.TempPathFactory, file: Path) -> dict[str, Pat
     write_comparison(side_by_side(runs), folder / "compare.html")
     return {
         "report": file,
-        "history": folder / "history.html",
         "compare": folder / "compare.html",
     }
 
 
-@pytest.fixture
-def history(show: Show, pages: dict[str, Path]) -> Page:
-    return show(pages["history"])
-
-
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", ["report", "history", "compare"])
+@pytest.mark.parametrize("name", ["report", "compare"])
 def test_axe_finds_no_serious_fault(
     show: Show, pages: dict[str, Path], name: str, scheme: Literal["light", "dark"]
 ) -> None:
@@ -59,45 +50,6 @@ def test_axe_finds_no_serious_fault(
         "for (const node of document.querySelectorAll('details')) node.open = true"
     )
     assert serious_faults(page) == {}
-
-
-def test_runs_are_filtered(history: Page) -> None:
-    rows = history.locator("#all-runs tbody tr:visible")
-    assert rows.count() == 12
-    assert history.locator("#run-count").inner_text() == "12 of 12 runs shown"
-    history.select_option("#judge", "org/other")
-    assert rows.count() == 3
-    assert history.locator("figure.trend:visible").count() == 4
-    history.select_option("#judge", "org/judge")
-    line = history.locator("figure.trend:visible polyline.trend").first
-    assert len(str(line.get_attribute("points")).split()) == 9
-    history.select_option("#candidate", "org/model-0")
-    assert rows.count() == 3
-    assert len(str(line.get_attribute("points")).split()) == 3
-    history.select_option("#suite", "suite_1")
-    assert history.locator("figure.trend:visible").count() == 2
-    history.select_option("#candidate", "org/model-3")
-    assert history.locator("#run-count").inner_text() == "No run matches these filters."
-    history.click("text=Clear")
-    assert rows.count() == 12
-    assert history.locator("figure.trend:visible").count() == 8
-
-
-def test_clear_shows_all_runs_at_once(history: Page) -> None:
-    history.select_option("#candidate", "org/model-0")
-    said = history.evaluate(
-        "() => { document.querySelector('#run-filters button').click();"
-        "return document.getElementById('run-count').textContent }"
-    )
-    assert said == "12 of 12 runs shown"
-    assert history.locator("#candidate").input_value() == ""
-
-
-def test_no_line_joins_runs_of_two_judges(history: Page) -> None:
-    judges = history.locator("figure.trend").evaluate_all(
-        "figures => figures.map(each => [each.dataset.judge, each.querySelectorAll('.dot').length])"
-    )
-    assert sorted(judges) == [["org/judge", 9]] * 4 + [["org/other", 3]] * 4
 
 
 BROKEN = """
@@ -111,7 +63,7 @@ names.flatMap(name => [...name.childNodes]).filter(piece => {
 """The words in names of runs and gates that stand on more than one line."""
 
 
-@pytest.mark.parametrize("name", ["report", "history", "compare"])
+@pytest.mark.parametrize("name", ["report", "compare"])
 @pytest.mark.parametrize("width", [390, 900, 1200])
 def test_pages_fit_any_width_and_break_no_word_of_a_name(
     show: Show, pages: dict[str, Path], name: str, width: int
@@ -136,13 +88,6 @@ def test_runs_that_cannot_be_compared_stand_apart(
     page.locator("#moved summary").first.click()
     page.locator("#moved .record summary").first.click()
     assert "Run 1: refusal" in page.locator("#moved .record .body").first.inner_text()
-
-
-def test_the_page_of_200_runs_opens_at_once(chromium: Browser, tmp_path: Path) -> None:
-    write_runs(tmp_path / "runs", 200)
-    write_history(collect(tmp_path / "runs"), tmp_path / "history.html")
-    # Machines of tests are slow and busy: the best of three attempts.
-    assert min(opened(chromium, tmp_path / "history.html") for _ in range(3)) < 2
 
 
 def test_several_candidates_stand_side_by_side_in_a_tab(show: Show, file: Path) -> None:

@@ -1,11 +1,10 @@
-"""``refusal-checks compare`` and ``history``, as they are typed."""
+"""``refusal-checks compare``, as it is typed."""
 
 import json
 from pathlib import Path
 
 import pytest
 
-from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.results import run_folder
 from tests.html_page import Page
 from tests.many_runs import manifest
@@ -75,68 +74,14 @@ def test_a_redacted_run_is_paired_with_one_that_is_not(runs: Path) -> None:
     assert known["gates"]["unsafe-rejection_rate"][1]["fell"] == 26
 
 
-def test_history_lists_runs_and_what_it_left_out(runs: Path) -> None:
-    (runs / "20260103-120000Z-3").mkdir()
-    (runs / "20260103-120000Z-3" / "summary.json").write_text("{")
-    shown = call("history").output
-    assert shown.index("model-0") < shown.index("model-1")
-    assert "left out: 1 file" in shown
-    assert "20260103-120000Z-3/summary.json: not a summary of a run" in shown
-    known = json.loads(call("history", "--json").output)
-    assert [run["run"] for run in known["runs"]] == [OLD, NEW]
-    assert known["runs"][1]["gates"]["unsafe-rejection_rate"]["passed"] is False
-    assert len(known["skipped"]) == 1
-
-
-def test_history_of_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert "no runs found" in call("history", "--html", "page.html").output
-    assert "Run a gate first, or name the folder" in Page(Path("page.html")).words
-    with pytest.raises(DataError, match="no such folder"):
-        call("history", "elsewhere")
-    with pytest.raises(UserError, match="give --html FILE"):
-        call("history", "--reports")
-
-
-def links(page: str) -> list[str]:
-    return [str(link["href"]) for link in Page(Path(page)).named("a")]
-
-
-def test_history_links_to_reports(runs: Path) -> None:
-    (runs / OLD / "report.html").write_text("a report")
-    call("history", "--html", "out/page.html")
-    there = f"../.refusal-checks/runs/{OLD}/report.html"
-    assert there in links("out/page.html")
-    call("history", "--html", "out/page.html", "--reports")
-    linked = [link for link in links("out/page.html") if "page-reports/" in link]
-    reports = [Path("out", link) for link in linked]
-    assert len(reports) == 2
-    assert all(path.read_text().startswith("<!doctype html>") for path in reports)
-
-
-def test_a_redacted_history_links_to_no_report_with_texts(runs: Path) -> None:
-    (runs / OLD / "report.html").write_text("a report with texts")
-    call("history", "--html", "page.html", "--reports")
-    call("history", "--html", "page.html", "--redact")
-    assert not [link for link in links("page.html") if ".html" in link]
-    call("history", "--html", "page.html", "--reports", "--redact")
-    reports = [link for link in links("page.html") if link.endswith(".html")]
-    assert len(reports) == 2
-    for link in reports:
-        assert link.startswith("page-reports/")
-        assert "Request" not in Path(link).read_text()
-
-
 def test_names_of_hostile_runs_are_text(tmp_path: Path) -> None:
     for number, text in enumerate(HOSTILE):
         facts = {"candidate": text, "judge": text, "started": text}
         few = {"unsafe": list(refusals("unsafe", 3))}
         write_run(tmp_path / "runs" / str(number), few, manifest=facts)
-    one, two = tmp_path / "history.html", tmp_path / "compare.html"
-    assert call("history", tmp_path / "runs", "--html", one).exit_code == 0
+    path = tmp_path / "compare.html"
     named = [tmp_path / "runs" / str(number) for number in range(len(HOSTILE))]
-    assert call("compare", *named, "--html", two).exit_code == 0
-    for path in (one, two):
-        page = Page(path)
-        page.require_harmless()
-        assert len(page.scripts) == 1
+    assert call("compare", *named, "--html", path).exit_code == 0
+    page = Page(path)
+    page.require_harmless()
+    assert len(page.scripts) == 1

@@ -64,8 +64,6 @@ SUMMARY = f"{run_folder.ROOT}/{OLD}/summary.json"
         ("runs export out.jsonl last", "runs export last out.jsonl"),
         ("baseline accept kept last", "baseline accept last kept"),
         (f"compare {OLD} {NEW} --html last", "compare"),
-        (f"history --html {SUMMARY}", "history --html "),
-        (f"history .refusal-checks --html {OLD}", "history .refusal-checks --html "),
     ],
 )
 def test_a_run_where_something_is_written_is_answered_with_the_command_to_write(

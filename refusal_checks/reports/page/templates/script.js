@@ -1,4 +1,4 @@
-// The script of the page: views, records, history, and the reloading of a run that goes on.
+// The script of the page: views, records, and the reloading of a run that goes on.
 // Model output is only ever set as text, never as HTML.
 "use strict";
 
@@ -376,58 +376,6 @@ function startRecords() {
   recall();
 }
 
-// The history: rows, charts and their points are filtered; lines join what is left.
-const KINDS = ["candidate", "suite", "judge"];
-const within = (node, selector) => [...node.querySelectorAll(selector)];
-let isWhole = true; // nothing is filtered, as the page was written
-
-function filterRuns() {
-  const wanted = Object.fromEntries(KINDS.map((kind) => [kind, $(kind).value]));
-  const is = (kind, value) => !wanted[kind] || wanted[kind] === value;
-  const untouched = isWhole && !wanted.candidate;
-  isWhole = !wanted.candidate;
-  const rows = all("#all-runs tbody tr");
-  for (const row of rows) {
-    const { candidate, judge, suites } = row.dataset;
-    row.hidden = !(is("candidate", candidate) && is("judge", judge) &&
-      (!wanted.suite || JSON.parse(suites).includes(wanted.suite)));
-  }
-  for (const suite of all(".suite")) {
-    const cards = within(suite, "figure.trend");
-    for (const card of cards) card.hidden = !is("judge", card.dataset.judge) || (!untouched && !points(card, is));
-    suite.hidden = !is("suite", suite.dataset.suite) || cards.every((card) => card.hidden);
-  }
-  const shown = rows.filter((row) => !row.hidden).length;
-  $("run-count").textContent = shown ? `${shown} of ${rows.length} runs shown` : "No run matches these filters.";
-}
-
-// Shows a chart's points of the wanted candidate and joins them; says how many these are.
-function points(card, is) {
-  const dots = within(card, ".dot");
-  for (const dot of dots) dot.style.display = is("candidate", dot.dataset.candidate) ? "" : "none";
-  const left = dots.filter((dot) => !dot.style.display);
-  const draw = (selector, name, value, by) => card.querySelector(selector)
-    ?.setAttribute(name, left.map((dot) => dot.dataset[value]).join(by));
-  draw("polyline", "points", "at", " ");
-  draw(".spans", "d", "span", "");
-  draw(".bounds", "d", "bounds", "");
-  return left.length;
-}
-
-function startHistory() {
-  const form = $("run-filters");
-  form.hidden = false;
-  form.addEventListener("change", filterRuns);
-  form.addEventListener("submit", (event) => event.preventDefault());
-  // Empties the fields itself: a form is reset only after the event, too late for the filter.
-  form.addEventListener("reset", (event) => {
-    event.preventDefault();
-    for (const kind of KINDS) $(kind).value = "";
-    filterRuns();
-  });
-  filterRuns();
-}
-
 // The views, as tabs if there are several.
 function look(view) {
   for (const tab of all("[role=tab]")) {
@@ -531,6 +479,5 @@ function startReloading() {
 startTheme();
 startViews();
 if ($("browser")) startRecords();
-if ($("run-filters")) startHistory();
 if ($("going")) startReloading();
 restore();
