@@ -90,7 +90,12 @@ def _write_files(folder: Path) -> None:
     package = ROOT / "refusal_checks"
     shutil.copy(package / "benchmarks/suites/data/rating_gradient.csv", folder)
     shutil.copy(package / "judges/prompts/refusal.md", folder / "my_judge.md")
-    (folder / "completions_gpt4.csv").write_text(ANSWERS)
+    recordings = (
+        "completions_gpt4.csv",
+        *("run.eval", "said.jsonl", "attacked.jsonl", "scored.jsonl"),
+    )
+    for name in recordings:
+        (folder / name).write_text(ANSWERS)
     (folder / "mirror").mkdir()
 
 

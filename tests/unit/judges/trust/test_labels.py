@@ -252,17 +252,11 @@ def test_a_row_without_a_draw_that_matches_nothing() -> None:
         given([foreign, second]).require_prompts([r.prompt for r in judged], "run-2")
 
 
-def test_rows_of_other_benchmarks_and_candidates() -> None:
+def test_rows_of_other_benchmarks() -> None:
     judged = records("R " * 12)
     rows = sheet(judged)
     other = sheet(judged, draw=replace(RUN_1, benchmark="c"))
     assert len(labelled([*rows, *other], judged).human) == 12
-    both = given([*rows, *sheet(judged, draw=replace(RUN_1, candidate="ORG/N"))])
-    kept = both.among("ORG/M", {"ORG/N"})
-    assert kept is not None
-    assert {draw.candidate for draw in kept.draws} == {"ORG/M"}
-    assert both.among("ORG/M", ()) == both, "a renamed one may have the same answers"
-    assert given(rows).among("ORG/N", {"ORG/M"}) is None
 
 
 def test_two_labellers_who_disagree(write: Write) -> None:
