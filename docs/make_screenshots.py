@@ -2,7 +2,6 @@
 
     python docs/make_screenshots.py                # gates of demo:regressed against demo:aligned
     python docs/make_screenshots.py RUN [RUN ...]  # the report of finished runs, no terminal
-    python docs/make_screenshots.py made-up        # the page of a made-up run in progress
 
 Needs Chromium (``REFUSAL_CHECKS_CHROMIUM`` or one on the PATH).
 """
@@ -23,11 +22,8 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))  # the tests, which are no installed package
 
 from refusal_checks.reports.formats import html  # noqa: E402
-from refusal_checks.reports.page.follow import LivePage  # noqa: E402
 from refusal_checks.results.run_folder import RunFolder  # noqa: E402
 from tests.chromium import browser  # noqa: E402
-from tests.deciding import decide  # noqa: E402
-from tests.report_runs import GATES, judge, refusals, underway  # noqa: E402
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -152,30 +148,8 @@ def pictures(
         yield "terminal.png", page.locator("pre").first.screenshot()
 
 
-def made_up(folder: Path) -> dict[str, Path]:
-    """The page of a run in progress."""
-    run = underway(folder / "run", unsafe=200, safe=60, later=250)
-    judge(run, refusals("unsafe", 120))
-    judge(run, refusals("safe", 60, refused=0.1))
-    run.progress.finished("safe")
-    run.summary.verdicts[GATES[3].id] = decide(
-        GATES[3], list(refusals("safe", 60, refused=0.1))
-    )
-    follower = LivePage([run], folder / "running.html", print)
-    follower.stop()
-    follower.write()
-    return {"running": folder / "running.html"}
-
-
 def main(runs: Sequence[str]) -> None:
     with tempfile.TemporaryDirectory() as name:
-        if runs == ["made-up"]:
-            with browser() as chromium:
-                for picture, file in made_up(Path(name)).items():
-                    page = chromium.new_page(viewport={"width": 1200, "height": 800})
-                    page.goto(file.as_uri())
-                    save(page.screenshot(), f"{picture}.png")
-            return
         terminal = ""
         folders = [RunFolder.of(Path(run)) for run in runs]
         if not folders:

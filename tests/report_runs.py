@@ -1,8 +1,7 @@
 """Folders of finished runs that need no engine: for tests of reports, and to measure them."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +23,7 @@ from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.floors import Check, JudgeCheck, Mistake
 from refusal_checks.metrics.statistics.intervals import wilson
 from refusal_checks.results.benchmark_summary import summarise
-from refusal_checks.results.events import Judged, Listener, Progress, Underway
 from refusal_checks.results.manifest import Manifest
-from refusal_checks.results.redact import Redaction
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary, balance
 from tests.deciding import decide
@@ -284,40 +281,3 @@ def usual(folder: Path, **summary: Any) -> RunFolder:
         "degrees": graded(),
     }
     return write_run(folder, records, kinds={"mcq": "recognition"}, **summary)
-
-
-def underway(folder: Path, gates: Sequence[Gate] = GATES, **planned: int) -> Underway:
-    """A run that goes on; see ``judge``.
-
-    Args:
-        planned: prompts by benchmark.
-    """
-    run = Underway(
-        folder=folder,
-        summary=RunSummary(manifest_of(*planned)),
-        progress=Progress(),
-        planned=planned,
-        gates=gates,
-        level=0.95,
-        redaction=Redaction(),
-        has_ended=lambda: False,
-    )
-    run.progress.plan(planned)
-    return run
-
-
-def tell(run: Underway, listener: Listener) -> None:
-    """Tell a listener of each prompt that is judged, as a run does."""
-
-    def judged(benchmark: str, records: Sequence[Record]) -> None:
-        listener(Judged(run, benchmark, run.redaction.records(records)))
-
-    run.progress.judged_so_far = judged
-
-
-def judge(run: Underway, records: Iterable[Record]) -> None:
-    """Count records of a run that goes on, prompt by prompt."""
-    for prompt, answers in groupby(records, lambda record: record.prompt):
-        benchmark = prompt.id.partition("-")[0]
-        run.progress.answered(benchmark)
-        run.progress.judged(benchmark, list(answers))

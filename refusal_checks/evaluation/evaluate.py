@@ -19,9 +19,9 @@ from refusal_checks.evaluation.run import Run
 from refusal_checks.gates.gate import Gate
 from refusal_checks.reports import formats
 from refusal_checks.results import project
-from refusal_checks.results.events import Event, Listener, Notice, Prepared, Underway
+from refusal_checks.results.events import Event, Listener, Notice, Prepared
 from refusal_checks.results.run_folder import RunFolder, RunView
-from refusal_checks.spec import ReportsTable, RunSpec
+from refusal_checks.spec import RunSpec
 
 
 class Interrupted(KeyboardInterrupt):
@@ -107,7 +107,7 @@ def _has_loop() -> bool:
 
 
 class EventHub:
-    """Passes events to the caller's listener and to the reports that follow a run.
+    """Passes events to the caller's listener.
 
     If the listener raises, it gets no further events and the run goes on; ``raise_fault`` raises
     the exception at the end.
@@ -116,8 +116,7 @@ class EventHub:
     def __init__(self, listener: Listener | None) -> None:
         self._listener = listener
         self._fault: Exception | None = None
-        self._followers: list[formats.Follower] = []
-        # Engines that start and pages that are written say so from threads of their own.
+        # Engines that start say so from threads of their own.
         self._telling = threading.RLock()
 
     def tell(self, event: Event) -> None:
@@ -127,8 +126,6 @@ class EventHub:
                     self._listener(event)
                 except Exception as fault:
                     self._fault = fault
-            for follower in self._followers:
-                follower.see(event)
 
     def say(self, text: str) -> None:
         self.tell(Notice(text))
@@ -136,15 +133,6 @@ class EventHub:
     def raise_fault(self) -> None:
         if self._fault is not None:
             raise self._fault
-
-    def follow(self, reports: ReportsTable, runs: Sequence[Underway]) -> None:
-        """Start the reports that show runs from the first answer on."""
-        for follower in formats.follow(reports, runs, self.say):
-            self._followers.append(follower)  # each is stopped, whatever the next does
-
-    def stop_followers(self) -> None:
-        for follower in self._followers:
-            follower.stop()
 
 
 class _Session:
@@ -191,8 +179,6 @@ class _Session:
                 if self._run is None:
                     raise
                 not_started = fault
-            finally:
-                self._events.stop_followers()
             run = self._run
             result = RunResult(RunView(RunFolder(run.folder.path), run.summary))
             try:
@@ -245,7 +231,6 @@ class _Session:
             if resolved(self._kept.own) not in resolved(run.folder.path).parents:
                 keep_private(run.folder.path)
             self._events.tell(Prepared(run.underway))
-            self._events.follow(self._spec.reports, [run.underway])
             self._events.raise_fault()
         except BaseException:
             if self._run:

@@ -79,13 +79,7 @@ class Run:
             folder=prepared.folder,
             summary=prepared.summary,
             progress=self.progress,
-            planned={
-                name: len(prompts) for name, prompts in prepared.work.plan.items()
-            },
             gates=tuple(prepared.gates),
-            level=prepared.rules.level,
-            redaction=prepared.redaction,
-            has_ended=lambda: self._finished,
         )
 
     def work(self) -> None:

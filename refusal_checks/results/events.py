@@ -14,7 +14,6 @@ from refusal_checks.core.records import Record
 from refusal_checks.core.text import clean, clean_lines
 from refusal_checks.core.verdicts import Invalid
 from refusal_checks.gates.gate import Gate
-from refusal_checks.results.redact import Redaction
 from refusal_checks.results.summary import RunSummary
 
 
@@ -22,8 +21,7 @@ from refusal_checks.results.summary import RunSummary
 class Count:
     """Progress of one benchmark: prompts planned, answered and judged, and answers so far.
 
-    Stored answers count, too. ``invalid`` counts answers without a verdict. A benchmark that is
-    ``done`` may have prompts without judgements, because of early stopping.
+    Stored answers count, too. ``invalid`` counts answers without a verdict.
     """
 
     planned: int = 0
@@ -87,11 +85,7 @@ class Underway:
     folder: Path
     summary: RunSummary
     progress: Progress
-    planned: Mapping[str, int]  # prompts to evaluate, by benchmark
     gates: Sequence[Gate]
-    level: float  # confidence level of intervals
-    redaction: Redaction
-    has_ended: Callable[[], bool]
 
     @property
     def name(self) -> str:

@@ -355,9 +355,7 @@ class ReportsTable(Frozen):
 
     model_config = ConfigDict(extra="allow")
 
-    html: Annotated[str, FromFile()] = Field(
-        "", description="HTML report of the run, from the first answer on"
-    )
+    html: Annotated[str, FromFile()] = Field("", description="HTML report of the run")
     pr_comment: Annotated[str, FromFile()] = Field(
         "", description="Markdown comment for a pull request, without texts"
     )

@@ -8,18 +8,15 @@ A module is a format if it defines what ``Format`` lists. Its name is a key of t
 - ``METAVAR``: what the option takes in place of a FILE, for example ``PROJECT``. The path that
   ``write`` is given is then that word as it is, and no report is said to be at it.
 - ``check()``: raises UserError before an engine starts if the report could not be written.
-- ``follow(runs, path, say)``: shows runs (``results.events.Underway``) while they go on. What it
-  returns is told of each event by ``see(event)``, until ``stop()`` is called; ``say`` prints a
-  line. It must not fail.
 - ``written()``: what became of the report, in a few words, if METAVAR is not FILE.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import Protocol, cast
 
 from refusal_checks.core import extensions
 from refusal_checks.core.errors import UserError, require_known
@@ -27,9 +24,6 @@ from refusal_checks.core.extensions import ExtensionError
 from refusal_checks.core.files import resolved
 from refusal_checks.results.run_folder import RunFolder, require_writable
 from refusal_checks.spec import ReportsTable
-
-if TYPE_CHECKING:
-    from refusal_checks.results.events import Event, Underway
 
 FILE = "FILE"
 
@@ -49,13 +43,6 @@ class Format(Protocol):
             OSError: the file cannot be written.
             DataError: a run's folder is damaged.
         """
-
-
-class Follower(Protocol):
-    """Shows runs while they go on."""
-
-    def see(self, event: Event) -> None: ...
-    def stop(self) -> None: ...
 
 
 def discover() -> Mapping[str, Format]:
@@ -99,15 +86,6 @@ def targets(reports: ReportsTable) -> Iterator[tuple[str, Format, Path]]:
                 module,
                 Path.cwd() / named if metavar(module) == FILE else Path(named),
             )
-
-
-def follow(
-    reports: ReportsTable, runs: Sequence[Underway], say: Callable[[str], None]
-) -> Iterator[Follower]:
-    for _, module, path in targets(reports):
-        start = getattr(module, "follow", None)
-        if start:
-            yield start(runs, path, say)
 
 
 def check(reports: ReportsTable) -> None:

@@ -1,4 +1,4 @@
-"""Rows of gates on the page, for runs in progress, finished runs and several runs."""
+"""Rows of gates on the page, for one run and for several."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -19,7 +19,6 @@ from refusal_checks.results.run_folder import RunView
 TONES = {
     **dict.fromkeys(("ERROR", "FAIL", "FAIL?"), "fail"),
     **dict.fromkeys(("waived", "warn?", "warn", "pass?"), "warn"),
-    **dict.fromkeys(("outside so far", "within so far", "waiting"), "skip"),
     "pass": "pass",
     "skip": "skip",
 }
@@ -28,13 +27,11 @@ TONES = {
 
 @dataclass(frozen=True)
 class GateRow:
-    """One gate of one run; its verdict may be missing because of an error or still to come.
+    """One gate of one run; its verdict may be missing because of an error.
 
     Attributes:
         number: index of its verdict in the run.
         error: why it has no verdict.
-        planned: the gate, if it has no verdict but more than its id is known.
-        early: the figure so far, if there is no verdict yet.
         change: change since the first of several runs, if they can be compared.
     """
 
@@ -43,13 +40,11 @@ class GateRow:
     number: int | None = None
     verdict: Verdict | None = None
     error: str = ""
-    planned: Gate | None = None
-    early: Estimate | None = None
     change: Estimate | None = None
 
     @property
     def gate(self) -> Gate | None:
-        return self.verdict.gate if self.verdict else self.planned
+        return self.verdict.gate if self.verdict else None
 
     @property
     def benchmark(self) -> str:
@@ -61,14 +56,7 @@ class GateRow:
 
     @property
     def mark(self) -> str:
-        if self.verdict:
-            return sentences.mark(self.verdict)
-        if self.error or not self.gate:
-            return "ERROR"
-        if not self.early:
-            return "waiting"
-        inside = self.gate.limits.holds(self.early.value)
-        return "within so far" if inside else "outside so far"
+        return sentences.mark(self.verdict) if self.verdict else "ERROR"
 
     @property
     def tone(self) -> str:
@@ -76,7 +64,7 @@ class GateRow:
 
     @property
     def estimate(self) -> Estimate | None:
-        return self.verdict.estimate if self.verdict else self.early
+        return self.verdict.estimate if self.verdict else None
 
     @property
     def figure(self) -> str:
@@ -129,9 +117,9 @@ class GateRow:
         return self.metric is not None and self.metric.group == "judging"
 
 
-def rows(run: RunView, undecided: Iterable[GateRow] = ()) -> list[GateRow]:
+def rows(run: RunView) -> list[GateRow]:
     """A run's gates; those that need attention come first."""
-    every = list(undecided)
+    every = []
     for gate_id, error in run.summary.errors.items():
         every.append(GateRow(run, gate_id, error=error))
     for number, (gate_id, verdict) in enumerate(run.summary.verdicts.items()):

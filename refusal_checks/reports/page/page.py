@@ -4,10 +4,9 @@ Model output reaches the page as escaped template values, or as JSON that the sc
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from markupsafe import Markup
 from refusal_checks.core.errors import UserError
 from refusal_checks.core.files import write_lines
 from refusal_checks.core.prompts import Kind
-from refusal_checks.core.records import Record
 from refusal_checks.core.text import count
 from refusal_checks.gates.gate import AllowedRange
 from refusal_checks.metrics import METRICS
@@ -28,7 +26,6 @@ from refusal_checks.reports.page.manifest_facts import facts
 from refusal_checks.reports.page.payload import Payload
 from refusal_checks.reports.page.render import document, embed
 from refusal_checks.reports.page.several import SideBySide, side_by_side
-from refusal_checks.results.events import Count
 from refusal_checks.results.run_folder import RunFolder, RunView
 
 
@@ -39,7 +36,6 @@ class Report:
     Attributes:
         answer: tone (colour) of the headline.
         against: number of prompts that count against a gate, by number of its verdict.
-        counts: progress by benchmark during the run; None once it has ended.
         scores: distributions of safety scores, by benchmark.
         reasons_shown: reasons for gates that the page has shown already.
     """
@@ -51,7 +47,6 @@ class Report:
     sections: Sequence[Section]
     payloads: Sequence[Payload]
     against: Mapping[int, int] = field(default_factory=dict)
-    counts: Mapping[str, Count] | None = None
     histograms: Sequence[Columns] = ()
     bars: Mapping[str, Sequence[Bars]] = field(default_factory=dict)
     scores: Mapping[str, Sequence[Columns]] = field(default_factory=dict)
@@ -76,26 +71,17 @@ class Report:
         return Markup(embed(gates))  # noqa: S704  # embed() makes it safe
 
 
-def report(
-    run: RunView, recent: Mapping[str, Sequence[Record]] | None = None
-) -> Report:
-    """Report an ended run, with all records of its folder or the ``recent`` ones by benchmark."""
+def report(run: RunView) -> Report:
     summaries = run.summary.benchmarks
     names = sorted(summaries, key=lambda name: _kind_order(summaries[name].kind))
-    if recent is None:
-        others = sorted(set(run.folder.benchmarks) - summaries.keys())
-        recent_or_all: Mapping[str, Iterable[Record]] = {
-            name: run.folder.records(name) for name in [*names, *others]
-        }
-    else:
-        recent_or_all = recent
-    benchmarks = payloads(run, recent_or_all)
+    others = sorted(set(run.folder.benchmarks) - summaries.keys())
+    benchmarks = [_payload(run, name) for name in [*names, *others]]
     against: Counter[int] = Counter()
     histograms = []
     for benchmark in benchmarks:
         against.update(benchmark.against)
         shape = charts.shape(benchmark.name, benchmark.kind, benchmark.confidences)
-        if shape and recent is None:  # some prompts alone have no shape
+        if shape:
             histograms.append(shape)
     gates = [verdict.gate for verdict in run.summary.verdicts.values()]
     bars, scores = {}, {}
@@ -128,13 +114,11 @@ def _kind_order(kind: str) -> int:
     return kinds.index(kind)
 
 
-def payloads(run: RunView, records: Mapping[str, Iterable[Record]]) -> list[Payload]:
+def _payload(run: RunView, name: str) -> Payload:
+    summary = run.summary.benchmarks.get(name)
     verdicts = list(run.summary.verdicts.values())
-    made = []
-    for name, own in records.items():
-        summary = run.summary.benchmarks.get(name)
-        made.append(Payload(name, summary.kind if summary else "", verdicts, own))
-    return made
+    kind = summary.kind if summary else ""
+    return Payload(name, kind, verdicts, run.folder.records(name))
 
 
 def write(path: Path, title: str, **views: Any) -> None:
@@ -142,7 +126,6 @@ def write(path: Path, title: str, **views: Any) -> None:
     empty: dict[str, Any] = {
         "reports": [],
         "comparison": None,
-        "reload": None,
     }
     tools = {
         "agreement": rating_agreement.tables,
@@ -157,8 +140,7 @@ def write(path: Path, title: str, **views: Any) -> None:
         "select": explain.select,
         "wrong": remarks.wrong,
     }
-    written = datetime.now(UTC).isoformat(timespec="seconds")
-    write_lines(path, document(title=title, written=written, **tools, **empty | views))
+    write_lines(path, document(title=title, **tools, **empty | views))
 
 
 def write_runs(runs: Sequence[RunFolder], path: Path) -> None:

@@ -1,4 +1,4 @@
-// The script of the page: views, records, and the reloading of a run that goes on.
+// The script of the page: views and records.
 // Model output is only ever set as text, never as HTML.
 "use strict";
 
@@ -136,7 +136,6 @@ function verdicts(words) {
 function row(entry) {
   const unfold = $("unfold").checked;
   const node = make("details", "record");
-  node.dataset.key = `${entry.bench.name}/${entry.id}`;
   const dots = make("span", "dots");
   const words = entry.answers.map((_, n) => judged(entry, n));
   dots.ariaHidden = "true"; // the words say the same
@@ -264,7 +263,7 @@ function remember() {
   else if ($("gate").value === NONE) state.set("gate", "any");
   if ($("invalid").checked) state.set("invalid", "1");
   const hash = state.toString();
-  if (hash || location.hash.includes("=")) history.replaceState(history.state, "", `#${hash || "records"}`);
+  if (hash || location.hash.includes("=")) history.replaceState(null, "", `#${hash || "records"}`);
 }
 
 function recall() {
@@ -403,7 +402,7 @@ function startViews() {
       tabs[to].focus();
     });
   });
-  look(history.state?.view ?? views[0]);
+  look(views[0]);
 }
 
 // The button for light or dark; without a choice, the system's.
@@ -413,7 +412,6 @@ function startTheme() {
   const root = document.documentElement.dataset;
   const isDark = () => (root.theme ?? (dark.matches ? "dark" : "light")) === "dark";
   const label = () => { button.textContent = isDark() ? "Light" : "Dark"; };
-  if (history.state?.theme) root.theme = history.state.theme;
   button.addEventListener("click", () => {
     root.theme = isDark() ? "light" : "dark";
     label();
@@ -423,61 +421,6 @@ function startTheme() {
   button.hidden = false;
 }
 
-// A page of a run that goes on loads itself again, and stays where its reader is; the last of them,
-// which the end of the run writes, does not. Filters are in the address.
-const OLD = 60; // seconds without a new page, after which the run has probably died
-
-function keep() {
-  const focus = document.activeElement;
-  const state = {
-    theme: document.documentElement.dataset.theme,
-    view: document.querySelector("[role=tab][aria-selected=true]")?.id.slice("tab-".length),
-    scroll: scrollY,
-    open: all("details[open][data-key]").map((node) => node.dataset.key),
-    focus: focus.id || focus.closest("details")?.dataset.key,
-    paused: isPaused,
-  };
-  history.replaceState(state, "");
-  history.scrollRestoration = "manual"; // else the browser scrolls later, too
-}
-
-function restore() {
-  const state = history.state;
-  if (!state || state.scroll === undefined) return;
-  for (const node of all("details[data-key]")) if (state.open.includes(node.dataset.key)) node.open = true;
-  const row = all("details[data-key]").find((node) => node.dataset.key === state.focus);
-  (row?.querySelector("summary") ?? document.getElementById(state.focus))?.focus({ preventScroll: true });
-  const top = $("going") ? state.scroll : 0; // the answer of a run that has ended stands at the top
-  requestAnimationFrame(() => scrollTo(0, top));
-  if (!$("going")) history.replaceState({ theme: state.theme, view: state.view }, "");
-}
-
-let isPaused = history.state?.paused ?? false;
-function startReloading() {
-  const line = $("going"), button = $("pause");
-  const age = (Date.now() - Date.parse(line.dataset.written)) / 1000;
-  const isOld = age > OLD;
-  if (isOld) {
-    const minutes = Math.round(age / 60);
-    const told = minutes < 120 ? `${minutes} minute${minutes === 1 ? "" : "s"}` : `${Math.round(minutes / 60)} hours`;
-    line.textContent = `Not written for ${told}: the run has probably been killed. ` +
-      "Start it again, and it goes on from the answers that are stored.";
-    line.parentElement.classList.add("old");
-  }
-  const label = () => { button.textContent = isPaused ? "Go on" : "Pause"; };
-  button.addEventListener("click", () => { isPaused = !isPaused; label(); });
-  label();
-  button.hidden = false;
-  const isBusy = () => isPaused || !getSelection().isCollapsed || document.activeElement.matches("select");
-  setInterval(() => {
-    if (isBusy()) return;
-    keep();
-    location.reload();
-  }, (isOld ? 6 : 1) * 1000 * Number(line.dataset.reload));
-}
-
 startTheme();
 startViews();
 if ($("browser")) startRecords();
-if ($("going")) startReloading();
-restore();
