@@ -68,7 +68,7 @@ SUMMARY = "summary.json"
 UNFINISHED = "unfinished"
 RECORDS = "records"
 BEGUN = "manifest.json"  # written when the run starts
-FORMAT = 1  # of the summary and the records; raised when their meaning changes
+FORMAT = 2  # of the summary and the records; raised when their meaning changes
 LAST = "last"
 
 _NAME = re.compile(r"(\d{8}-\d{6})Z-\d+")
