@@ -2,23 +2,20 @@
 """Completions and judgements by content key, in one SQLite file: a rerun repeats nothing.
 
 Once a writing call returns, a crash of the process loses nothing; a power failure loses the last
-moments at most. Several processes may use one file.
+moments at most. One run at a time uses a file (see ``store_lock``); others may look at it.
 """
 
 import hashlib
 import json
-import os
-import platform
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Self
 from uuid import uuid4
 
-import psutil
 from pydantic import Field, TypeAdapter, ValidationError
 
 from refusal_checks.core.database import Database, Execute
@@ -42,7 +39,6 @@ TABLES: Mapping[str, TypeAdapter[Any]] = {
     "judgements": TypeAdapter(Annotated[Valid, Field(discriminator="kind")]),
 }
 
-LEASE = 600.0  # seconds after which others ask, too, for what a run has claimed
 _CHUNK = 500  # SQLite's oldest limit on variables in a statement is 999
 
 
@@ -78,8 +74,6 @@ class Store:
         self._retry_unfinished = retry_unfinished
         self._db = Database(path, FORMAT, tuple(TABLES), _create)
         self.close = self._db.close
-        self._owner = f"{os.getpid()}/{psutil.Process().create_time()}"
-        self._claimed: set[str] = set()
 
     def __enter__(self) -> Self:
         return self
@@ -171,71 +165,6 @@ class Store:
         """Write everything inside, or nothing if an exception leaves the block."""
         with self._db.faults(), self._db.transaction():
             yield
-
-    def claim(self, keys: Collection[str]) -> tuple[set[str], set[str]]:
-        """Claim keys that no other run has claimed, so that no other run asks for them.
-
-        A claim ends when its key is stored or released, and as soon as its process has ended or is
-        stopped.
-
-        Returns:
-            The keys that another run has claimed, and the keys that may be stored already.
-        """
-        now = time.monotonic()  # since the machine's start, and nobody sets it
-        owners: dict[str, str] = {}
-        stored: set[str] = set()
-        with self.transaction():
-            for chunk in _chunks(keys):
-                some = f"WHERE key IN ({_marks(chunk)})"
-                query = (
-                    f"SELECT key, owner FROM claims {some} "
-                    "AND owner != ? AND time BETWEEN ? AND ?"
-                )
-                parameters = [*chunk, self._owner, now - LEASE, now]
-                owners |= self._db.execute(query, parameters)
-                rows = self._db.execute(f"SELECT key FROM uses {some}", chunk)
-                stored |= {key for (key,) in rows}
-
-            live = {owner for owner in set(owners.values()) if _goes_on(owner)}
-            others = {key for key, owner in owners.items() if owner in live}
-            mine = set(keys) - others
-            claims = [(key, self._owner, now) for key in mine]
-            self._db.executemany("REPLACE INTO claims VALUES (?, ?, ?)", claims)
-        self._claimed |= mine
-        return others, stored
-
-    def holders(self, keys: Iterable[str]) -> list[str]:
-        """Say which processes hold these keys, and since when."""
-        since: dict[str, float] = {}
-        with self._db.faults():
-            for chunk in _chunks(keys):
-                query = (
-                    f"SELECT owner, min(time) FROM claims WHERE key IN ({_marks(chunk)}) "
-                    "AND owner != ? GROUP BY owner"
-                )
-                for owner, begun in self._db.execute(query, [*chunk, self._owner]):
-                    since[owner] = min(begun, since.get(owner, begun))
-        holders = []
-        for owner, begun in sorted(since.items()):
-            moment = time.localtime(time.time() - time.monotonic() + begun)
-            holders.append(
-                f"process {owner.partition('/')[0]} on {platform.node()}, since "
-                f"{time.strftime('%H:%M:%S', moment)}"
-            )
-        return holders
-
-    def release(self, keys: Iterable[str]) -> None:
-        """Give up the claims on these keys; no effect on keys that are stored."""
-        released = self._claimed.intersection(keys)
-        if not released:
-            return
-        self._claimed -= released
-        with self._db.faults():
-            self._unclaim(released)
-
-    def _unclaim(self, keys: Iterable[str]) -> None:
-        rows = [(key, self._owner) for key in keys]
-        self._db.executemany("DELETE FROM claims WHERE key = ? AND owner = ?", rows)
 
     def use(self, keys: Iterable[str]) -> None:
         """Record that a run needs these keys, so that ``drop`` keeps them."""
@@ -339,9 +268,6 @@ class Store:
             self._db.executemany(
                 "REPLACE INTO uses VALUES (?, ?)", ((key, now) for key in values)
             )
-            mine = self._claimed & values.keys()
-            self._unclaim(mine)
-        self._claimed -= mine
 
 
 def _chunks(keys: Iterable[str]) -> Iterator[list[str]]:
@@ -352,16 +278,6 @@ def _chunks(keys: Iterable[str]) -> Iterator[list[str]]:
 
 def _marks(chunk: Sequence[str]) -> str:
     return ",".join("?" * len(chunk))
-
-
-def _goes_on(owner: str) -> bool:
-    """False if a process has ended or is stopped, or if another process now has its id."""
-    pid, born = owner.split("/")
-    with suppress(psutil.Error):
-        process = psutil.Process(int(pid))
-        halted = process.status() in (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE)
-        return abs(process.create_time() - float(born)) < 1 and not halted
-    return False
 
 
 def _digest(key: str, value: bytes) -> bytes:
@@ -386,4 +302,3 @@ def _create(execute: Execute) -> None:
     execute(
         "CREATE TABLE models (identity TEXT PRIMARY KEY, generation TEXT, open_since INTEGER)"
     )
-    execute("CREATE TABLE claims (key TEXT PRIMARY KEY, owner TEXT, time REAL)")

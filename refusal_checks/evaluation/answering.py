@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, unusable
@@ -42,19 +41,18 @@ class Answerer:
 
         async def work() -> list[Answer]:
             nonlocal has_unstored
-            read = partial(self._candidate.known, [prompt], self._store)
-            async with self._writer.claimed(keys, read, read()) as stored:
-                answers: dict[str, Answer] = dict(stored)
-                missing = [n for n, key in enumerate(keys) if key not in answers]
-                for first, count in _runs(missing):
-                    given = await self._candidate.answer(prompt, first, count)
-                    asked = keys[first : first + count]
-                    new = dict(zip(asked, given, strict=True))
-                    final = self._final(new)
-                    if len(final) < len(new):
-                        has_unstored = True
-                    await self._writer.save(final)
-                    answers |= new
+            stored = self._candidate.known([prompt], self._store)
+            answers: dict[str, Answer] = dict(stored)
+            missing = [n for n, key in enumerate(keys) if key not in answers]
+            for first, count in _runs(missing):
+                given = await self._candidate.answer(prompt, first, count)
+                asked = keys[first : first + count]
+                new = dict(zip(asked, given, strict=True))
+                final = self._final(new)
+                if len(final) < len(new):
+                    has_unstored = True
+                await self._writer.save(final)
+                answers |= new
             return [answers[key] for key in keys]
 
         # Later callers find answers in the store, so only failures are kept here.

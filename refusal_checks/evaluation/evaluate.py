@@ -11,6 +11,7 @@ from queue import SimpleQueue
 
 from refusal_checks.core.errors import EngineStartError, UserError, require_known
 from refusal_checks.core.files import permitted, read_anew, resolved
+from refusal_checks.core.store_lock import StoreLock
 from refusal_checks.evaluation.config import Folders
 from refusal_checks.evaluation.configure import configure, folders
 from refusal_checks.evaluation.interrupts import as_interrupts, ctrl_c_raises
@@ -152,6 +153,7 @@ class _Session:
         self._run_id = run_id
         self._kept = kept
         self._run: Run | None = None
+        self._lock: StoreLock | None = None
         self._is_cancelled = False
 
     def work(self, write_reports: bool) -> RunResult:
@@ -179,6 +181,9 @@ class _Session:
                 if self._run is None:
                     raise
                 not_started = fault
+            finally:
+                if self._lock:
+                    self._lock.release()
             run = self._run
             result = RunResult(RunView(RunFolder(run.folder.path), run.summary))
             try:
@@ -253,6 +258,8 @@ class _Session:
             raise UserError(
                 f"run_id {self._run_id}: name a run that does not exist: {path}"
             )
+        self._lock = StoreLock(config.store)
+        self._lock.take(path, self._events.say, lambda: self._is_cancelled)
         servers = StoredModels() if config.stored_only else None
         prepared = prepare(config, self._gates, path, self._events.say, servers)
         selection = {

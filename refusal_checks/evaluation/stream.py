@@ -6,14 +6,10 @@ soon as it exists; nothing waits for a batch or a benchmark to end.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable, Sequence
 
-from refusal_checks.core.on_disk import Texts
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record
-from refusal_checks.core.store import LEASE
 from refusal_checks.evaluation.aio import SingleFlight, WriteBatcher, gather_or_cancel
 from refusal_checks.evaluation.answering import Answerer
 from refusal_checks.evaluation.planning import Task
@@ -23,13 +19,6 @@ from refusal_checks.results.events import Progress
 
 Finished = Callable[[str, Sequence[Record]], None]
 """Called with a benchmark's name and all its records once they are complete."""
-
-
-PATIENCE = 10.0
-"""Seconds that a prompt waits for another run before the user hears of it."""
-
-REMINDER = 60.0
-"""Seconds until the user hears of it again."""
 
 
 class Evaluation:
@@ -56,14 +45,9 @@ class Evaluation:
         self._finished = finished
         self._progress = progress or Progress()
         self._progress.plan({name: len(prompts) for name, prompts in task.plan.items()})
-        writer = WriteBatcher(task.store, self._waits)
+        writer = WriteBatcher(task.store)
         self._answerer = Answerer(task.candidate, task.store, writer, answered)
         self._voters = Voters(task, writer)
-        self._texts = Texts()
-        self._waiting = asyncio.Semaphore(0)
-        # By holder of keys that this run waits for: the seconds after which it is named again.
-        self._said: dict[str, float] = {}
-
         self._benchmarks = {
             name: _Benchmark(prompts) for name, prompts in task.plan.items()
         }
@@ -81,7 +65,7 @@ class Evaluation:
 
         An exception that concerns more than one answer, such as UnreadableError, ends it.
         """
-        works = self._with_stand_ins(self._work)
+        works = [self._work() for _ in range(self._in_flight)]
         works += [self._catch_up() for _ in range(self._in_flight)]
         await gather_or_cancel(*works)
 
@@ -93,44 +77,7 @@ class Evaluation:
                 await self._answerer.answers(prompt)
                 self._progress.answered(name)
 
-        await gather_or_cancel(*self._with_stand_ins(work))
-
-    def _with_stand_ins(
-        self, work: Callable[[], Coroutine[Any, Any, None]]
-    ) -> list[Coroutine[Any, Any, None]]:
-        """So many works as prompts may be in flight, and as many that stand in for them.
-
-        A stand-in takes over the queue while a work waits for another run, which may be stuck. Once
-        both go on, more prompts are in flight for a moment.
-        """
-
-        async def first() -> None:
-            await work()
-            # The queue is empty, so the others may go.
-            for _ in range(self._in_flight):
-                self._waiting.release()
-
-        async def stand_in() -> None:
-            await self._waiting.acquire()
-            await work()
-
-        works = [first() for _ in range(self._in_flight)]
-        return [*works, *(stand_in() for _ in range(self._in_flight))]
-
-    def _waits(self, keys: Sequence[str], seconds: float) -> None:
-        """Let a stand-in go on while another run asks for these keys, and say who it is."""
-        if not seconds:
-            self._waiting.release()
-        if seconds < PATIENCE:
-            return
-        for holder in self._task.store.holders(keys):
-            if seconds >= self._said.get(holder, 0.0):
-                self._said[holder] = seconds + REMINDER
-                self._progress.say(
-                    f"waiting for {holder}: it asks for answers or verdicts that this run needs, "
-                    f"too. If it is stuck, end it: this run goes on with the rest, then waits, and "
-                    f"asks itself {LEASE:g} s after that process began to ask"
-                )
+        await gather_or_cancel(*(work() for _ in range(self._in_flight)))
 
     async def _work(self) -> None:
         for name, prompt in self._queue:
@@ -155,18 +102,10 @@ class Evaluation:
         """Judge a prompt's answers; publish the benchmark if they were its last."""
         benchmark = self._benchmarks[name]
         records = await self._voters.records(name, prompt, answers)
-        records = [self._with_text_on_disk(record) for record in records]
         self._progress.judged(name, records)
         if benchmark.add(prompt, records):
             self._progress.finished(name)
             self._finished(name, benchmark.records())
-
-    def _with_text_on_disk(self, record: Record) -> Record:
-        """Move the answer's text from memory to disk if there are many answers."""
-        if record.completion is None:
-            return record
-        kept = self._texts.keep(record.completion)
-        return record if kept is record.completion else replace(record, completion=kept)
 
 
 class _Benchmark:

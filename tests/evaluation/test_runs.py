@@ -72,7 +72,8 @@ def test_runs_lie_where_the_spec_says_and_are_found_there(project: Project) -> N
     assert found.result.folder.parent == moved
     assert (found.result.folder / ".gitignore").read_text() == "*\n"
     own = project.store.parent
-    assert sorted(path.name for path in own.iterdir()) == [".gitignore", "store.sqlite"]
+    names = [".gitignore", "store.sqlite", "store.sqlite.lock"]
+    assert sorted(path.name for path in own.iterdir()) == names
     assert found.result.folder.name in project.call("runs", "list", "--runs", moved)[1]
 
     project.setenv("REFUSAL_CHECKS_RUNS", f"../{moved.name}")

@@ -128,23 +128,24 @@ def test_damage_in_the_middle_of_a_run_is_named(slow: Project) -> None:
     refused(slow.run(*models(slow)), "move it away")
 
 
-def test_two_runs_at_once_share_a_store(project: Project) -> None:
-    project.server.delay = 0.02
-    command = ("pytest", *models(project))
-    with project.start(*command) as one, project.start(*command) as other:
-        assert [one.wait(50), other.wait(50)] == [UNSHOWN, UNSHOWN], (
-            one.said + other.said
-        )
-    passed = [
-        [line for line in session.said.splitlines() if line.startswith("pass ")]
-        for session in (one, other)
-    ]
-    assert len(passed[0]) == 2
-    assert passed[0] == passed[1]
-    assert "locked" not in one.said + other.said
-    # Whichever began later may have found something stored.
-    assert answered(project) <= 80, "one run waits for what the other asks"
-    assert 160 <= len(project.asked(judge=True)) <= 160
+def test_a_second_run_waits_for_the_store_and_says_for_whom(slow: Project) -> None:
+    command = ("pytest", *models(slow))
+    with slow.start(*command) as one:
+        wait_for("a request", lambda: len(slow.server.requests) > 0, 50)
+        with slow.start(*command) as other:
+            wait_for("a word", lambda: "in use by process" in other.said, 50)
+            slow.server.delay = 0.0
+            assert [one.wait(50), other.wait(50)] == [UNSHOWN, UNSHOWN], (
+                one.said + other.said
+            )
+    said = " ".join(other.said.split())
+    holder = re.search(r"is in use by process (\d+) on \S+, since \S+ \S+, run", said)
+    assert holder
+    assert int(holder[1]) == one.pid
+    assert "in use by" not in one.said
+    assert answered(slow) == 2 * 80, (
+        "the second run asks anew, once the first has ended"
+    )
 
 
 DYING = """

@@ -229,16 +229,15 @@ def _jumpy(seed: int) -> None:
 
 
 def two_runs(project: Project, chance: random.Random) -> Disturbed:
-    """Two runs share a store, and one of them is killed, or stopped until the other has ended."""
-    moment, number = chance.randrange(ANSWERS + PROMPTS), chance.choice(SIGNALS)
+    """Two runs want a store: one of them is ended, perhaps the one that has it."""
+    ending = [number for number in SIGNALS if number != signal.SIGSTOP]
+    moment, number = chance.randrange(ANSWERS + PROMPTS), chance.choice(ending)
     with project.serving(DELAY):
         runs = [project.start(project.attached) for _ in range(2)]
         pause_until(lambda: len(project.given) >= moment, runs[0])
         with suppress(OSError):
             os.kill(runs[0].pid, number)
         in_time = ended(runs[1])
-        with suppress(OSError):
-            os.kill(runs[0].pid, signal.SIGCONT)
         return Disturbed(1, ended(runs[0]) and in_time)
 
 

@@ -22,7 +22,6 @@ from refusal_checks.core.data_files import (
     rows_in,
 )
 from refusal_checks.core.errors import DataError
-from refusal_checks.core.on_disk import Texts
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.text import clean
@@ -55,7 +54,6 @@ def read(
     texts: dict[str, str] = {}
     others: dict[str, str] = {}
     model = ""
-    kept = Texts()
 
     for number, row in enumerate(rows, 1):
         where = f"{path}: row {number}"
@@ -73,7 +71,6 @@ def read(
             if matching.is_other(key, text):
                 others[str(key)], key = str(text), None
 
-        answers = tuple(map(kept.keep, answers))
         if key is not None:
             by_id[key] = by_id.get(key, ()) + answers
         if text is not None:

@@ -1,8 +1,6 @@
 """Completions and judgements by content key."""
 
 import json
-import os
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -17,9 +15,8 @@ from pydantic import TypeAdapter
 
 from refusal_checks.core.errors import StoreError
 from refusal_checks.core.records import Completion
-from refusal_checks.core.store import LEASE, TABLES, Store, content_key
+from refusal_checks.core.store import TABLES, Store, content_key
 from refusal_checks.core.verdicts import Binary, Label
-from tests.processes import wait_until
 from tests.unit.conftest import Write
 
 FULL = Completion("答案\n\x00\U0001f600", "length", 12, -0.25, "refusal")
@@ -102,55 +99,12 @@ def test_a_store_that_is_removed_while_it_is_in_use_is_noticed(path: Path) -> No
         store.add_judgements({"a": VERDICT})
         path.rename(path.with_name("aside"))
         with pytest.raises(StoreError, match=r"removed or replaced.*put it back"):
-            store.claim(["b"])
+            store.add_judgements({"b": VERDICT})
         change(path, "CREATE TABLE another (key)")
         with pytest.raises(StoreError, match="removed or replaced"):
             store.add_judgements({"b": VERDICT})
         path.with_name("aside").replace(path)
         store.add_judgements({"b": VERDICT})
-
-
-CLAIMER = """
-import sys
-from pathlib import Path
-from refusal_checks.core.store import Store
-store = Store(Path(sys.argv[1]))
-print(store.claim(["a", "b"]) == (set(), set()), flush=True)
-sys.stdin.readline()
-"""
-
-
-FREE: tuple[set[str], set[str]] = (set(), set())
-"""No other run has claimed it, and nothing is stored."""
-
-
-def test_a_key_is_claimed_by_one_process_as_long_as_it_goes_on(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with Store(path) as store:
-        command = [sys.executable, "-c", CLAIMER, str(path)]
-        with subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        ) as other:
-            assert other.stdout
-            assert other.stdout.readline() == b"True\n"
-            assert store.claim(["c", "b"]) == ({"b"}, set())
-            assert store.claim(["c", "d"]) == FREE
-            with monkeypatch.context() as later:
-                now = time.monotonic()
-                later.setattr(time, "monotonic", lambda: now + LEASE + 1)
-                assert store.claim(["b"]) == FREE
-            other.send_signal(signal.SIGSTOP)
-            assert wait_until(lambda: store.claim(["a"]) == FREE)
-            store.release(["a", "b"])
-            other.kill()
-        assert subprocess.check_output(command, stdin=subprocess.DEVNULL) == b"True\n"
-        assert store.claim(["a"]) == FREE, "its process has ended"
-        row = ("a", f"{os.getpid()}/1.0", time.monotonic())
-        store._db.execute("REPLACE INTO claims VALUES (?, ?, ?)", row)
-        assert store.claim(["a"]) == FREE, "another process had this number"
-        store.add_judgements({"e": VERDICT})
-        assert store.claim(["e"]) == (set(), {"e"})
 
 
 def test_what_no_run_needed_since_a_time_is_dropped(

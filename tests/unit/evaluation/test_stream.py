@@ -1,17 +1,13 @@
 """The stream from prompts to records: what is asked for, kept, and told apart."""
 
 import asyncio
-import os
-import platform
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
-from refusal_checks.core import store as stores
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Vote
 from refusal_checks.core.settings import Cascading, Limits
@@ -25,7 +21,6 @@ from refusal_checks.core.verdicts import (
     Reason,
 )
 from refusal_checks.engines.kinds import vllm
-from refusal_checks.evaluation import aio, stream
 from refusal_checks.evaluation.planning import (
     LEAST,
     Pending,
@@ -35,7 +30,6 @@ from refusal_checks.evaluation.planning import (
 from refusal_checks.evaluation.voting import FIRST, UnreadableError
 from refusal_checks.models.candidates import Answer
 from refusal_checks.models.names import Attached, Rule, Served
-from refusal_checks.results.events import Progress
 from tests.unit.evaluation.scripted import (
     BROKEN,
     COMPLIES,
@@ -52,11 +46,9 @@ from tests.unit.evaluation.scripted import (
 )
 
 
-@pytest.mark.parametrize("in_memory", [0, 2**20])
 def test_every_prompt_gives_its_records_in_order_and_none_is_asked_twice(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_memory: int
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr("refusal_checks.core.on_disk.IN_MEMORY", in_memory)
     speaker = Speaker()
     assert left(speaker, Reader(), tmp_path) == Pending(12, 12, READER)
     found = evaluate(speaker, Reader(), tmp_path, in_flight=2)
@@ -93,31 +85,6 @@ def test_what_a_run_counts_on_is_noted_before_it_is_looked_up(
         held = store.contents()
     assert (found.answers, held.completions) == (0, 12)
     assert found.verdicts + held.judgements == 12
-
-
-def test_what_a_stuck_run_holds_keeps_nothing_else_waiting(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(aio, "LOOK", 0.01)
-    monkeypatch.setattr(stream, "PATIENCE", 0.01)
-    monkeypatch.setattr(stream, "REMINDER", 0.0)
-    monkeypatch.setattr(stores, "LEASE", 20.0)
-    speaker, said = Speaker(), list[str]()
-    with Store(tmp_path / "store.sqlite") as other:
-        another = psutil.Process(os.getppid())
-        other._owner = f"{another.pid}/{another.create_time()}"
-        held = {f"p{number}-{sample}" for number in range(3) for sample in range(2)}
-        other.claim(held)
-
-        def say(text: str) -> None:
-            said.append(text)
-            if len(speaker.asked) == 6:
-                other.release(held)
-
-        evaluate(speaker, Reader(), tmp_path, in_flight=3, progress=Progress(say=say))
-        assert not other._claimed, "it went on only because the claims ended"
-    assert len(speaker.asked) == 12
-    assert f"waiting for process {os.getppid()} on {platform.node()}, since " in said[0]
 
 
 def test_more_samples_ask_for_the_new_ones_alone(tmp_path: Path) -> None:
@@ -173,18 +140,13 @@ def test_what_cannot_be_judged_is_invalid_and_what_failed_is_asked_for_again(
 
 
 def test_a_fault_leaves_no_verdict_being_asked_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Slow(Reader):
         async def judge(self, prompt: Prompt, completion: Completion) -> Judgement:
             await asyncio.sleep(60 if completion.text.endswith("1") else 0)
             raise OSError("disk full")
 
-    def full(store: Store, keys: Iterable[str]) -> None:
-        if any(not key.startswith("p") for key in keys):  # of a verdict
-            raise OSError("disk full")
-
-    monkeypatch.setattr(Store, "release", full)
     with pytest.raises(OSError, match="disk full"):
         evaluate(Speaker(2), Slow(), tmp_path)
     assert not caplog.text, "what is left running says so as the loop ends"

@@ -17,7 +17,6 @@ import pytest
 from refusal_checks.core.errors import DataError, ModelError, ThresholdError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, unusable
-from refusal_checks.core.store import TABLES
 from refusal_checks.gates.toml_file import find
 from refusal_checks.models.names import parse_candidate
 from refusal_checks.models.recordings.columns import ReplayOptions
@@ -239,33 +238,20 @@ def test_multiple_choice_is_matched_by_the_question_alone_unless_two_share_it(
     assert texts(read(path, prompts=asked[:2]), asked[1]) == ["B"]
 
 
-@pytest.mark.parametrize("room", [True, False])
-def test_a_large_file_is_read_row_by_row_and_its_answers_wait_on_the_disk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: bool
-) -> None:
+def test_a_large_file_is_read_row_by_row(tmp_path: Path) -> None:
     path = tmp_path / "large.jsonl"
     with path.open("w") as file:
         for n in range(100):
-            row = {"id": f"v{n}", "answer": f"{n}\xe9" * 20_000, "log": "b" * 50_000}
+            row = {"id": f"v{n}", "answer": f"{n}\xe9" * 2_000, "log": "b" * 200_000}
             file.write(json.dumps(row) + "\n")
-    monkeypatch.setattr("refusal_checks.core.on_disk.IN_MEMORY", 2**20)
-    if not room:
-        monkeypatch.setattr(
-            "os.pwrite", lambda file, content, offset: len(content) // 2
-        )
-    stored = TABLES["completions"].dump_json
     prompts = [Prompt.single(f"v{n}", f"question {n}") for n in range(100)]
     tracemalloc.start()
     found = read(path, prompts=prompts)
-    assert (tracemalloc.get_traced_memory()[1] < 4 * 2**20) is room
+    assert tracemalloc.get_traced_memory()[1] < 4 * 2**20
     tracemalloc.stop()
     for n, prompt in enumerate(prompts):
         (answer,) = found.answers(prompt)
-        assert (
-            answer.text == replace(answer, label="refusal").text == f"{n}\xe9" * 20_000
-        )
-        assert stored(answer) == stored(Completion(answer.text))
-    assert replace(answer, text="\ud800").text == "\ud800"
+        assert answer.text == f"{n}\xe9" * 2_000
 
 
 @pytest.mark.parametrize("name", CASES["broken"])

@@ -1,0 +1,95 @@
+"""One run at a time uses a store: a lock beside its file, and a file that says who holds it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from refusal_checks.core.errors import StoreError
+from refusal_checks.core.text import clean
+
+LONGEST = 3600.0
+"""Seconds that a run waits for another one."""
+
+LOOK = 0.5
+"""Seconds between two looks at the lock."""
+
+
+class StoreLock:
+    """The lock of a store; the system takes it back when its process has ended, however it did."""
+
+    def __init__(self, store: Path) -> None:
+        self._store = store
+        self._lock = FileLock(f"{store}.lock")
+        self._holder = Path(f"{store}.holder")
+
+    def take(
+        self, run: Path, say: Callable[[str], None], is_cancelled: Callable[[], bool]
+    ) -> None:
+        """Wait until no other run has the store, and say who has it.
+
+        Args:
+            run: the folder of this run.
+
+        Raises:
+            StoreError: another run keeps the store too long, or the lock cannot be had.
+            KeyboardInterrupt: ``is_cancelled`` while it waits.
+        """
+        begun = time.monotonic()
+        said = ""
+        while not self._try():
+            who = self._who()
+            if who != said:
+                said = who
+                say(
+                    f"the store {self._store} is in use by {who}: this run waits for it, up to "
+                    f"{LONGEST / 60:g} minutes"
+                )
+            if is_cancelled():
+                raise KeyboardInterrupt
+            if time.monotonic() - begun > LONGEST:
+                raise StoreError(
+                    f"the store {self._store}: end the run that uses it, or name another store "
+                    f"with --store FILE: after {LONGEST / 60:g} minutes it is in use by {who}"
+                )
+            time.sleep(LOOK)
+        with suppress(OSError):  # it only informs
+            self._holder.write_text(
+                f"process {os.getpid()} on {platform.node()}, since "
+                f"{time.strftime('%Y-%m-%d %H:%M:%S')}, run folder {run}\n",
+                encoding="utf-8",
+            )
+
+    def release(self) -> None:
+        """Let the next run go on; nothing if it is not held."""
+        if self._lock.is_locked:
+            with suppress(OSError):
+                self._holder.unlink()
+            self._lock.release()
+
+    def _try(self) -> bool:
+        try:
+            self._store.parent.mkdir(parents=True, exist_ok=True)
+            self._lock.acquire(blocking=False)
+        except Timeout:
+            return False
+        except OSError as fault:
+            raise StoreError(
+                f"the store {self._store}: {fault.strerror or fault}; if it is a folder, name a "
+                "file; else create its folder, or change the folder's permissions; or name another "
+                "one with --store FILE"
+            ) from fault
+        return True
+
+    def _who(self) -> str:
+        with suppress(OSError):
+            return clean(
+                self._holder.read_text(encoding="utf-8", errors="replace"), 300
+            )
+        return "another run"
