@@ -278,7 +278,6 @@ def with_effort(
             reused=len(keys) - todo.answers,
             stored_from=stored_from,
             stored_until=stored_until,
-            judges=tuple(sorted(todo.judges)),
         ),
     )
 

@@ -116,7 +116,6 @@ class Effort(_Facts):
     # recorded answers
     stored_from: str = ""
     stored_until: str = ""
-    judges: tuple[str, ...] = ()  # judges that had verdicts left to give
 
 
 class CascadeUsed(_Facts):
