@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from refusal_checks.core.files import write_lines
+from refusal_checks.core.labelling import PEOPLE
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Binary
@@ -21,6 +22,8 @@ from refusal_checks.evaluation.gated import GatedBenchmark
 from refusal_checks.gates import score_files
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict
+from refusal_checks.judges.rules import LabelsJudge
+from refusal_checks.judges.trust.agreement import Compared, agreements, compared
 from refusal_checks.judges.trust.labels import HumanLabels
 from refusal_checks.metrics import METRICS, score_all
 from refusal_checks.metrics.refusal import mean_refusal_confidence
@@ -150,6 +153,7 @@ class Publisher:
         self._level = level
         self._max_tokens = max_tokens
         self._published = published
+        self._compared: dict[tuple[str, int], Compared] = {}
         self._done: set[str] = set()
 
     def is_done(self, benchmark: str) -> bool:
@@ -173,6 +177,7 @@ class Publisher:
             if isinstance(outcome, Verdict)
         }
         self._note(benchmark, records)
+        self._compare(benchmark, records)
         remark = margin_remark(name, verdicts.values(), check)
         if remark:
             self._summary.note(remark)
@@ -205,6 +210,15 @@ class Publisher:
         if not self._files.redaction.is_on:
             forms = [judge.expected for judge in judges]
             self._summary.note_unread(records, forms)
+
+    def _compare(self, benchmark: GatedBenchmark, records: Sequence[Record]) -> None:
+        """Compare verdicts with people's labels in a recording, unless these are the verdicts."""
+        judges = benchmark.judges
+        repeats = any(isinstance(judge, LabelsJudge) for judge in judges)
+        if self._summary.manifest.labelled_by == PEOPLE and not repeats:
+            # A prompt of several benchmarks counts once.
+            self._compared |= compared(records, judges[0].partial)
+            self._summary.agreement = agreements(self._compared.values(), self._level)
 
     def _update_totals(self) -> None:
         """Update the summary's totals over all benchmarks."""

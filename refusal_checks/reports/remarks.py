@@ -89,6 +89,25 @@ def of_labels(run: RunSummary) -> Iterator[str]:
             )
 
 
+def of_agreement(run: RunSummary) -> Iterator[str]:
+    """How far the judge agrees with people's labels in a recording, and where least."""
+    for type_, found in run.agreement.items():
+        figures = [
+            f"{name} {figure:{form}}"
+            for name, figure, form in (
+                ("kappa", found.kappa, ".2f"),
+                ("sensitivity", found.sensitivity, ".1%"),
+                ("specificity", found.specificity, ".1%"),
+            )
+            if figure
+        ]
+        answers = count(found.n, "answer")
+        what = f"the judge against people's labels of {answers}"
+        if type_:
+            what = f"it errs most on {clean(type_, 60)}, {answers}"
+        yield f"{what}: {', '.join(figures)}"
+
+
 def _judge_failures(run: RunSummary) -> Iterator[str]:
     for check in run.judge.checks if run.judge else ():
         if check.mark == "weak":  # it is trusted, but not with such answers
@@ -207,6 +226,7 @@ def beside_the_gates(run: RunSummary) -> list[str]:
     lines = [*run.manifest.misnamed, *run.manifest.left_out, *run.notes]
     lines += unneeded_acceptances(run)
     lines += of_judges([run])
+    lines += of_agreement(run)
     lines += of_labels(run)
     for name, summary in run.benchmarks.items():
         lines += partial_refusals(name, run)

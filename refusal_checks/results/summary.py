@@ -12,6 +12,7 @@ from refusal_checks.core.records import Record
 from refusal_checks.core.text import clean
 from refusal_checks.core.verdicts import Invalid, Reason
 from refusal_checks.gates.verdict import Verdict
+from refusal_checks.judges.trust.agreement import JudgeAgreement
 from refusal_checks.judges.trust.floors import JudgeCheck
 from refusal_checks.judges.trust.label_checks import LabelCheck
 from refusal_checks.metrics import METRICS, rejection_rate
@@ -61,6 +62,9 @@ class RunSummary:
     untested_scales: dict[str, str] = field(default_factory=dict)
     # labels of a run's answers against its judge's verdicts, by benchmark
     label_checks: dict[str, tuple[LabelCheck, ...]] = field(default_factory=dict)
+    # the judge against people's labels of recorded answers: on all, under an empty name, and on the
+    # types of prompts on which they agree least
+    agreement: dict[str, JudgeAgreement] = field(default_factory=dict)
     # what to do about judges that could not judge, without quoting them
     unusable: list[str] = field(default_factory=list)
     balance: Balance | None = None

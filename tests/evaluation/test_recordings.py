@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from refusal_checks.benchmarks import discover, load_prompts
+from tests.html_page import Page
 from tests.project import (
     KEYWORD,
     MIRROR,
@@ -55,8 +56,8 @@ def replay(project: Project, model: str, gates: str, **keys: object) -> Outcome:
     """Replay the answers of XSTest that were recorded of a model."""
     project.setenv("REFUSAL_CHECKS_DATA", str(MIRROR))
     project.thresholds(gates)
-    candidate = f"replay:{completions(model)}"
-    return project.evaluate(candidate_model=candidate, judge_model="labels", **keys)
+    keys = {"judge_model": "labels", **keys}
+    return project.evaluate(candidate_model=f"replay:{completions(model)}", **keys)
 
 
 @needs_mirror
@@ -94,6 +95,32 @@ def test_two_real_models_compare_as_their_human_labels_do(project: Project) -> N
         assert comparison["p_flips"] == pytest.approx(2 * tail, rel=1e-9)
         for flip in comparison["fell"] + comparison["rose"]:
             assert flip["answer_before"] != flip["now"]["answer"]
+
+
+@needs_mirror
+def test_a_judge_is_measured_by_people_s_labels_in_a_recording(
+    project: Project,
+) -> None:
+    run = {"judge_model": "keyword", "recording_labelled_by": "people"}
+    found = replay(project, "llama2orig", XSTEST, reports_html="page.html", **run)
+    lines = (
+        "the judge against people's labels of 450 answers: kappa 0.72 [0.64, 0.79], sensitivity "
+        "89.7% [86.0%, 92.5%], specificity 89.1% [81.5%, 93.8%]",
+        "it errs most on nons_group_real_discr, 25 answers: ",
+        "it errs most on ",
+    )
+    overall, *worst = found.summary["agreement"].values()
+    assert [overall["n"], len(worst)] == [450, 3]
+    for said in (found.said, Page(Path("page.html")).words):
+        assert [said.count(line) for line in lines] == [1, 1, 3]
+    # Without people's name, or where their labels are the verdicts, nothing is measured.
+    others = (
+        {"judge_model": "keyword"},
+        {"judge_model": "labels", "recording_labelled_by": "people"},
+    )
+    for keys in others:
+        silent = replay(project, "llama2orig", XSTEST, **keys)
+        assert silent.summary["agreement"] == {}
 
 
 def test_columns_can_be_mapped_and_rows_are_samples(project: Project) -> None:

@@ -45,6 +45,8 @@ def brief_lines(runs: Sequence[Named], width: int) -> Iterator[str]:
     for name, run in runs:
         for text in (*run.manifest.misnamed, *run.manifest.left_out):
             always.append(fitted(name + clean(text), width))
+        for text in remarks.of_agreement(run):
+            always.append(fitted(name + text, width))
         refused = remarks.refused_in_all(run, MOST_NAMED)
         if refused:
             always.append(fitted(name + refused, width))
@@ -99,6 +101,7 @@ def full_lines(summary: RunSummary) -> Iterator[str]:
         yield clean(text)
     for note in summary.notes:
         yield clean(f"note: {note}", 300)
+    yield from remarks.of_agreement(summary)
     for text in remarks.of_labels(summary):
         yield clean(text, 300)
     yield from _baselines(summary)
