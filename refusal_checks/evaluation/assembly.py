@@ -270,9 +270,8 @@ def judge_panels(
             named.append(judge.model)
         else:
             client = servers.connect(judge.model, "--judge", number)
-            is_attached = isinstance(judge.model, Attached)
             setup = _setup(
-                judging, judge, judge.model, client, note, is_attached=is_attached
+                judging, judge, judge.model, client, note, are_live=servers.are_live
             )
             named.append(setup)
     return panel.panels(ways, named, is_recorded, judging.partial)
@@ -285,7 +284,7 @@ def _setup(
     client: Client,
     note: Note,
     *,
-    is_attached: bool,
+    are_live: bool,
 ) -> JudgeSetup:
     """Settings with which one model is asked for verdicts."""
 
@@ -293,6 +292,7 @@ def _setup(
         note(f"judge {judge.name}: {line}")
 
     asked: JudgeModel = model
+    is_attached = isinstance(model, Attached)
     if isinstance(model, Attached):
         asked = replace(model, model=client.model)  # the server may have named it
     return JudgeSetup(
@@ -301,7 +301,8 @@ def _setup(
         model_identity=model_identity(model, client.model),
         sampling=judging.sampling_of(asked),
         template=judge.template,
-        running=is_attached,
+        is_attached=is_attached,
+        running=are_live and is_attached,
         note=note_of_judge,
         special_tokens=special_tokens(model),
         classes=_classes(model, client),

@@ -79,7 +79,7 @@ class ModelJudge(Judge):
         self.prompt_hash = prompt_hash
         self.identity = content_key(setup.model_identity, prompt_hash, *conditions)
         self.model_identity = setup.model_identity
-        self.is_attached = setup.running
+        self.is_attached = setup.is_attached
         self.special_tokens = setup.special_tokens
         self._client = setup.client
 

@@ -130,6 +130,7 @@ class JudgeSetup:
         model_identity: everything that the model's answers depend on.
         template: the template of ``judge.prompt``, or the folder of prompts that came with the
             model; None for the judge's own prompt.
+        is_attached: True if the model is on a server that others run.
         running: True if the server is up already, so that it can be asked before the run.
         note: function that takes a line which the user must know about verdicts.
         category_guide: the benchmark's guide, see ``Benchmark``.
@@ -144,6 +145,7 @@ class JudgeSetup:
     model_identity: str
     sampling: JudgeSampling
     template: str | None = None
+    is_attached: bool = False
     running: bool = False
     note: Callable[[str], None] = _LOG.warning
     category_guide: Path | None = None

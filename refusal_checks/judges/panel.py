@@ -289,7 +289,7 @@ def _asking(kind: JudgeKind, method: JudgingMethod, setup: JudgeSetup) -> Judge:
     judge.thresholds = setup.thresholds
     if not judge.model_identity:  # an extension's need not know of it
         judge.model_identity = setup.model_identity
-        judge.is_attached = setup.running
+        judge.is_attached = setup.is_attached
     return judge
 
 
