@@ -39,14 +39,6 @@ def echo(text: object, *, err: bool = False) -> None:
         typer.echo(visible(line), err=err)
 
 
-def echo_all(lines: Iterable[str], written: Path | None) -> None:
-    """Print lines, then the path of the file that was written, if any."""
-    for line in lines:
-        echo(line)
-    if written:
-        echo(written)
-
-
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
     """Turn an OSError while a file is written into a DataError that names the file."""
@@ -57,9 +49,6 @@ def writing(path: Path) -> Iterator[None]:
             f"{path}: cannot be written: {fault.strerror or fault}"
         ) from None
 
-
-WHY = 120
-"""Most characters of the reason why a run may ship or not."""
 
 NAMED = '"last", an id or the start of one, a folder, or a summary.json'
 
@@ -115,10 +104,6 @@ Keys = Annotated[
         metavar="TABLE.KEY=VALUE",
         help="Set any key of the run file, as in a gate run (repeatable).",
     ),
-]
-Page = Annotated[
-    Path | None,
-    typer.Option("--html", metavar="FILE", help="Also write a page to this file."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 

@@ -1,184 +1,102 @@
-"""``refusal-checks compare``: several runs side by side, each against the first."""
+"""``refusal-checks compare``: the figures of several runs in one table."""
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache, partial
 
 import typer
 
-from refusal_checks.cli import _run_facts
-from refusal_checks.cli._common import (
-    WHY,
-    AsJson,
-    Page,
-    Redact,
-    Root,
-    Runs,
-    echo,
-    echo_all,
-    open_run,
-    require_target,
-    writing,
-)
+from refusal_checks.cli._common import Root, Runs, echo, read_run
+from refusal_checks.core.errors import UserError
+from refusal_checks.core.files import resolved
 from refusal_checks.core.layout import table
-from refusal_checks.core.text import clean, json_text
-from refusal_checks.reports import changes
-from refusal_checks.reports.page.gate_rows import GateRow
-from refusal_checks.reports.page.several import SideBySide, side_by_side
+from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.text import clean
+from refusal_checks.gates import score_files, sentences
+from refusal_checks.gates.comparison import paired_change
+from refusal_checks.metrics import METRICS
 from refusal_checks.reports.rows import candidate_names
 from refusal_checks.results import run_folder
-from refusal_checks.results.redact import RedactedFolder
-from refusal_checks.results.run_folder import RunFolder, RunView
-
-PROMPTS = 5
-"""The most prompts that one line on the terminal names."""
+from refusal_checks.results.run_folder import RunView, earlier_scores
 
 
 def add(app: typer.Typer) -> None:
     app.command()(compare)
 
 
-def compare(
-    runs: Runs,
-    html: Page = None,
-    root: Root = run_folder.ROOT,
-    as_json: AsJson = False,
-    redact: Redact = False,
-) -> None:
-    """Compare runs with the first one: gates, paired changes, and the prompts that moved.
+def compare(runs: Runs, root: Root = run_folder.ROOT) -> None:
+    """Print one table: each gate's outcome, figure and interval in each run.
 
-    Runs with another judge, other data or other settings are shown apart, without changes.
+    Of two runs, it also has the change with its interval, from the scores of the same prompts in
+    both.
     """
-    if html:
-        require_target(html, root, "compare", [*runs, "--html", html])
-    comparison = side_by_side(_read([open_run(run, root, redact) for run in runs]))
-    if html:
-        from refusal_checks.reports.page import page  # templates
-
-        with writing(html):
-            page.write_comparison(comparison, html)
-    if as_json:
-        echo(json_text(_facts(comparison)))
-        return
-    echo_all(_lines(comparison), html)
+    views = [read_run(name, root) for name in runs]
+    if len({resolved(run.folder.summary_file) for run in views}) < max(2, len(views)):
+        raise UserError("compare: name two runs or more, each once")
+    for line in _lines(views):
+        echo(line)
 
 
-def _read(folders: Sequence[RunFolder]) -> list[RunView]:
-    """Read the runs. If one is redacted, redact all: else their prompts could not be matched."""
-    runs = [RunView(folder, folder.summary()) for folder in folders]
-    if not any(run.summary.manifest.redacted for run in runs):
-        return runs
-    redacted = [RedactedFolder(folder.path, folder.summary_name) for folder in folders]
-    return [RunView(folder, folder.summary()) for folder in redacted]
+def _lines(runs: Sequence[RunView]) -> Iterator[str]:
+    summaries = [run.summary for run in runs]
+    gates = dict.fromkeys(
+        gate for run in summaries for gate in (*run.verdicts, *run.errors)
+    )
+    rows = [
+        ["gate", *candidate_names(summaries)],
+        ["may it ship?", *(run.decision.headline for run in runs)],
+    ]
+    rows += [[clean(gate, 60), *(_cell(run, gate) for run in runs)] for gate in gates]
+    reasons: list[str] = []
+    if len(runs) == 2:
+        changes, reasons = _changes(*runs)
+        rows[0].append("change")
+        for row, gate in zip(rows[2:], gates, strict=True):
+            row.append(changes.get(gate, ""))
+    yield from table(rows)
+    yield from (clean(f"no change {why}", 600) for why in reasons)
 
 
-def _lines(comparison: SideBySide) -> Iterator[str]:
-    yield from _runs_table(comparison.runs)
-    yield ""
-    yield from _gates_table(comparison)
-    if not comparison.in_common:
-        yield "no gate of run 1 is a gate of another run"
-    for run, apart in zip(comparison.runs, comparison.apart, strict=True):
+def _cell(run: RunView, gate_id: str) -> str:
+    verdict = run.summary.verdicts.get(gate_id)
+    if verdict is None:
+        return "ERROR" if gate_id in run.summary.errors else "-"
+    gate, estimate = verdict.gate, verdict.estimate
+    shown = f"{gate.show(estimate.value)} {gate.interval(estimate)}"
+    return f"{sentences.mark(verdict)} {shown}"
+
+
+def _changes(before: RunView, after: RunView) -> tuple[dict[str, str], list[str]]:
+    """The changes of the gates that both runs decided, and why others have none."""
+    changes: dict[str, str] = {}
+    reasons: dict[str, None] = {}
+    try:
+        old, new = (earlier_scores(run.folder.path) for run in (before, after))
+    except UserError as fault:
+        why = str(fault).partition(";")[0]
+        return {}, [f"without the scores of both runs: {why}"]
+    prompts = cache(partial(_prompts, after))
+    for gate_id, verdict in after.summary.verdicts.items():
+        gate, first = verdict.gate, before.summary.verdicts.get(gate_id)
+        then, now = old.get(gate.benchmark), new.get(gate.benchmark)
+        # The figure of a gate on every group is that of another group in each run.
+        if not (first and then and now) or gate.is_on_every_group:
+            continue
+        apart = score_files.differences(then.conditions, now.conditions)
         if apart:
-            where = clean(", ".join(apart), 200)
-            yield f"run {run.number + 1} is not comparable with run 1 in {where}:"
-            for difference in comparison.differences(run.number):
-                yield f"  {clean(difference)}"
-    yield from _moves(comparison)
+            reasons[f"in {gate.benchmark}: {'; '.join(apart)}"] = None
+        elif "human" in (first.use, verdict.use):
+            reasons[f"in {gate_id}: people's labels decide it"] = None
+        else:
+            looked_at = filter(gate.looks_at, prompts(gate.benchmark).values())
+            metric = METRICS[gate.metric]
+            change = paired_change(metric, then, now, [*looked_at], verdict.level)
+            if change is None:
+                reasons[f"in {gate_id}: no prompt has a score in both runs"] = None
+            else:
+                bounds = change.value, change.lower, change.upper
+                changes[gate_id] = metric.show_change(*bounds)
+    return changes, list(reasons)
 
 
-def _runs_table(runs: Sequence[RunView]) -> Iterator[str]:
-    rows = [("run", "candidate", "may it ship?", "judge", "started (UTC)", "why")]
-    names = candidate_names([run.summary for run in runs])
-    for run, name in zip(runs, names, strict=True):
-        rows.append(
-            (
-                str(run.number + 1),
-                name,
-                run.decision.headline,
-                clean(run.summary.manifest.judge, 40),
-                run.day,
-                clean("; ".join(run.decision.decisive), WHY),
-            )
-        )
-    return table(rows)
-
-
-def _gates_table(comparison: SideBySide) -> Iterator[str]:
-    rows = [["gate", *(f"run {run.number + 1}" for run in comparison.runs)]]
-    for gate, cells in comparison.gates.items():
-        rows.append([clean(gate, 60), *map(_cell, cells)])
-    return table(rows)
-
-
-def _cell(row: GateRow | None) -> str:
-    """Outcome, figure, and the change since run 1, with its interval."""
-    if row is None:
-        return "-"
-    if row.verdict is None or row.metric is None:
-        return "ERROR"
-    shown = f"{row.mark} {row.figure}"
-    if row.change is None:
-        return shown
-    change = row.metric.show_change(
-        row.change.value, row.change.lower, row.change.upper
-    ).removesuffix(" points")
-    if not row.verdict.comparison:
-        change += ", unpaired"
-    return f"{shown} ({change})"
-
-
-def _moves(comparison: SideBySide) -> Iterator[str]:
-    """The prompts that moved, and the groups that changed."""
-    for row, moves in comparison.moves:
-        gate = f"run {row.run.number + 1}, {clean(row.id, 60)}"
-        for moved in moves:
-            ids = [clean(flip.now.id, 30) for flip in moved.flips[:PROMPTS]]
-            if len(moved.flips) > PROMPTS:
-                ids.append("...")
-            yield f"{gate}: {moved.how} ({', '.join(ids)})"
-        if row.verdict and row.verdict.comparison:
-            for text in changes.by_group(row.verdict.gate, row.verdict.comparison):
-                yield f"{gate}: {text}"
-
-
-def _facts(comparison: SideBySide) -> dict[str, Any]:
-    runs = []
-    for run, apart in zip(comparison.runs, comparison.apart, strict=True):
-        manifest = run.summary.manifest
-        runs.append(
-            {
-                **_run_facts.of_run(run),
-                "judge": manifest.judge,
-                "started": manifest.started,
-                "not_comparable": {name: list(why) for name, why in apart.items()},
-            }
-        )
-    gates = {}
-    for gate, rows in comparison.gates.items():
-        gates[gate] = [_gate_facts(row) if row else None for row in rows]
-    return {"runs": runs, "gates": gates}
-
-
-def _gate_facts(row: GateRow) -> dict[str, Any]:
-    if row.verdict is None:
-        return {"error": row.error}
-    facts = _run_facts.of_verdict(row.verdict)
-    compared = row.verdict.comparison
-    if row.change:
-        facts["change"] = row.change.value
-        facts["change_interval"] = [row.change.lower, row.change.upper]
-        facts["paired"] = bool(compared)
-    if compared:
-        facts["fell"] = compared.lost
-        facts["rose"] = compared.gained
-        facts["groups"] = [
-            {
-                "kind": group.kind,
-                "group": group.group,
-                "change": group.change.value,
-                "change_interval": [group.change.lower, group.change.upper],
-                "n": group.change.n,
-            }
-            for group in compared.groups
-        ]
-    return facts
+def _prompts(run: RunView, benchmark: str) -> Mapping[str, Prompt]:
+    return {record.prompt.id: record.prompt for record in run.folder.records(benchmark)}

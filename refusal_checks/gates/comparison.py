@@ -182,6 +182,25 @@ def compare(
     )
 
 
+def paired_change(
+    metric: Metric, then: Scores, now: Scores, prompts: Sequence[Prompt], level: float
+) -> Estimate | None:
+    """The change of a figure over those of the prompts that both runs scored; None without any."""
+    old, new, both = [], [], []
+    for prompt in prompts:
+        before, after = then.prompts.get(prompt.id), now.prompts.get(prompt.id)
+        if not before or not after or before.prompt != after.prompt:
+            continue
+        if metric.name in before.scores and metric.name in after.scores:
+            both.append(prompt)
+            old.append(before.scores[metric.name])
+            new.append(after.scores[metric.name])
+    if not both:
+        return None
+    values = metric.values(old), metric.values(new)
+    return paired.difference(*values, metric.span, level, metric.units(both))
+
+
 def _flip(
     metric: Metric,
     answers: Sequence[Record],

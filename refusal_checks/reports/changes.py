@@ -33,8 +33,8 @@ class Moved(NamedTuple):
         return f"{len(self.flips)} of {self.how}"
 
 
-def moved(verdict: Verdict, since: str = "the baseline") -> list[Moved]:
-    """The prompts that moved since an earlier run, by direction; ``since`` names that run."""
+def moved(verdict: Verdict) -> list[Moved]:
+    """The prompts that moved since the baseline, by direction."""
     compared = verdict.comparison
     if compared is None:
         return []
@@ -44,8 +44,8 @@ def moved(verdict: Verdict, since: str = "the baseline") -> list[Moved]:
         down, up = f"no longer {counted}", f"newly {counted}"
     else:
         down, up = f"whose {metric.scored} fell", f"whose {metric.scored} rose"
-    fell = f"{count(compared.lost, 'prompt')} {down} since {since}"
-    rose = f"{count(compared.gained, 'prompt')} {up} since {since}"
+    fell = f"{count(compared.lost, 'prompt')} {down} since the baseline"
+    rose = f"{count(compared.gained, 'prompt')} {up} since the baseline"
     both = [Moved(fell, compared.fell), Moved(rose, compared.rose)]
     return [moves for moves in both if moves.flips]
 

@@ -345,9 +345,3 @@ def _judge(model: ModelFacts) -> str:
         if value:
             settings[key] = value
     return f"{version} {json.dumps(settings, sort_keys=True)}" if settings else version
-
-
-def all_conditions(manifest: Manifest, benchmark: str) -> dict[str, str]:
-    """Like ``conditions``, with the scoring of multiple choice."""
-    scoring = manifest.multiple_choice.get("scoring", "")
-    return conditions(manifest, benchmark) | {"multiple choice": scoring}

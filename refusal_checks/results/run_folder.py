@@ -523,10 +523,6 @@ class RunView:
     def candidate(self) -> str:
         return self.summary.manifest.shown or self.folder.path.name
 
-    @property
-    def judge(self) -> str:
-        return self.summary.manifest.judge or "unknown"
-
     @cached_property
     def when(self) -> datetime | None:
         """Start time in UTC; None if the manifest has none."""

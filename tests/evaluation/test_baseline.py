@@ -172,7 +172,7 @@ def test_a_drop_in_one_group_is_named_by_every_gate_and_report(
     every = found.result.verdicts["smoke_unsafe-rejection_rate-every-language"]
     assert ("failed_groups", "zh") in of_gate(every, {})
     _, compared = project.call("compare", project.runs[0], project.runs[-1])
-    assert "run 2, smoke_unsafe-rejection_rate: change by language: zh -100" in compared
+    assert "-50.0 [" in compared
     project.write("every.toml", EVERY.replace('0.20, on_inconclusive = "warn"', "0.02"))
     project.refuses(
         'allow more than 0.02*or write on_inconclusive = "warn" beside it: with 40 prompts of',

@@ -151,7 +151,7 @@ def test_a_run_that_shows_all_that_can_be_shown_tells_nothing_but_without_redact
 READING = """
 runs list; runs list last -v; runs export last rows.jsonl; runs export last rows.parquet
 report html last; report pr-comment last
-compare FIRST last; compare FIRST last --json; compare FIRST last --html compare.html
+compare FIRST last
 baseline accept last accepted; init --suggest last
 sample-for-labels last --out labels.csv
 """

@@ -1,4 +1,4 @@
-"""Rows of gates on the page, for one run and for several."""
+"""Rows of gates on the page."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -32,7 +32,6 @@ class GateRow:
     Attributes:
         number: index of its verdict in the run.
         error: why it has no verdict.
-        change: change since the first of several runs, if they can be compared.
     """
 
     run: RunView
@@ -40,7 +39,6 @@ class GateRow:
     number: int | None = None
     verdict: Verdict | None = None
     error: str = ""
-    change: Estimate | None = None
 
     @property
     def gate(self) -> Gate | None:

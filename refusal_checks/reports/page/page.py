@@ -5,14 +5,12 @@ Model output reaches the page as escaped template values, or as JSON that the sc
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
 
-from refusal_checks.core.errors import UserError
 from refusal_checks.core.files import write_lines
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.text import count
@@ -25,7 +23,6 @@ from refusal_checks.reports.page.gate_rows import Section, rows, sections
 from refusal_checks.reports.page.manifest_facts import facts
 from refusal_checks.reports.page.payload import Payload
 from refusal_checks.reports.page.render import document, embed
-from refusal_checks.reports.page.several import SideBySide, side_by_side
 from refusal_checks.results.run_folder import RunFolder, RunView
 
 
@@ -122,11 +119,7 @@ def _payload(run: RunView, name: str) -> Payload:
 
 
 def write(path: Path, title: str, **views: Any) -> None:
-    """Write the page of ``reports`` or ``comparison`` atomically."""
-    empty: dict[str, Any] = {
-        "reports": [],
-        "comparison": None,
-    }
+    """Write the page of ``reports`` atomically."""
     tools = {
         "agreement": rating_agreement.tables,
         "count": count,
@@ -140,29 +133,20 @@ def write(path: Path, title: str, **views: Any) -> None:
         "select": explain.select,
         "wrong": remarks.wrong,
     }
-    write_lines(path, document(title=title, **tools, **empty | views))
+    write_lines(path, document(title=title, **tools, **views))
 
 
 def write_runs(runs: Sequence[RunFolder], path: Path) -> None:
-    """Write the page of ended runs; several are also compared side by side.
+    """Write the page of ended runs.
 
     Raises:
         OSError, DataError: the file cannot be written, or a run's folder is damaged.
     """
     views = [RunView(run, run.summary(), number) for number, run in enumerate(runs)]
-    comparison = None
-    with suppress(UserError):  # there is one run, or one is named twice
-        comparison = side_by_side(views)
     together = charts.scatter(views, baselines=False)
     reports = [report(view) for view in views]
-    write(
-        path, _title(views), reports=reports, together=together, comparison=comparison
-    )
+    write(path, _title(views), reports=reports, together=together)
 
 
 def _title(runs: Sequence[RunView]) -> str:
     return ", ".join(f"{run.candidate}: {run.decision.headline}" for run in runs)
-
-
-def write_comparison(comparison: SideBySide, path: Path) -> None:
-    write(path, _title(comparison.runs), comparison=comparison)

@@ -1,87 +1,152 @@
 """``refusal-checks compare``, as it is typed."""
 
-import json
+import shutil
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from refusal_checks.core.errors import DataError, UserError
+from refusal_checks.gates import score_files
+from refusal_checks.gates.gate import Gate
 from refusal_checks.results import run_folder
-from tests.html_page import Page
-from tests.many_runs import manifest
-from tests.report_runs import HOSTILE, refusals, seal, write_run
+from refusal_checks.results.manifest import conditions
+from tests.deciding import decide
+from tests.report_runs import GATES, HOSTILE, manifest_of, refusals, seal, write_run
 from tests.unit.cli.test_baseline import call
+from tests.unit.gates.test_score_files import scores_of
 
-OLD, NEW = "20260101-120000Z-1", "20260102-120000Z-2"
+RATE = "unsafe-rejection_rate"
+NAMES = ("old", "new", "third")
 
 
-@pytest.fixture
-def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project's folder, the working one, with two runs."""
+def run(
+    number: int,
+    refused: float,
+    benchmark: str = "unsafe",
+    gates: tuple[Gate, ...] = GATES,
+    **facts: Any,
+) -> None:
+    """Write a run of sixty prompts, one answer each, below the working folder."""
+    folder = run_folder.ROOT / f"2026010{number + 1}-120000Z-{number}"
+    records = list(refusals(benchmark, 60, 1, refused=refused))
+    facts = {"candidate": f"org/{NAMES[number]}"} | facts
+    write_run(folder, {benchmark: records}, gates, manifest=facts, judge=None)
+    own = conditions(manifest_of(benchmark, **facts), benchmark)
+    scores = replace(scores_of(records, benchmark), conditions=own)
+    (folder / "scores").mkdir()
+    (folder / "scores" / f"{benchmark}.json").write_text(score_files.dump(scores))
+    seal(folder)
+
+
+@pytest.fixture(autouse=True)
+def _project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    root = tmp_path / run_folder.ROOT
-    for number, (name, refused) in enumerate({OLD: 0.9, NEW: 0.4}.items()):
-        records = {"unsafe": list(refusals("unsafe", 60, 1, refused=refused))}
-        write_run(root / name, records, manifest=manifest(number), judge=None)
-    return root
 
 
-def test_runs_are_compared_in_the_terminal(runs: Path) -> None:
-    shown = call("compare", "20260101", "last").output
-    assert "1    model-0    " in shown
-    assert "2    model-1    " in shown
-    assert "unsafe-rejection_rate " in shown
-    assert "FAIL 40.7% (-48.1 [" in shown
-    assert (
-        "run 2, unsafe-rejection_rate: 26 prompts no longer refused since run 1 (unsafe-"
-        in shown
+def compared(*names: str) -> list[list[str]]:
+    """The table's rows by cell, and the lines below it."""
+    lines = call("compare", *names).output.splitlines()
+    return [[cell.strip() for cell in line.split("  ") if cell] for line in lines]
+
+
+def test_two_runs_have_the_change_of_each_gate_with_its_interval() -> None:
+    run(0, 0.9)
+    run(1, 0.4)
+    header, answers, rate, group, invalid = compared("20260101", "last")
+    assert header == ["gate", "old", "new", "change"]
+    assert answers == ["may it ship?", "No", "No"]
+    assert rate[0] == RATE
+    assert rate[1].startswith("pass? 88.")
+    assert rate[2].startswith("FAIL 40.")
+    then, now = (
+        decide(GATES[0], list(refusals("unsafe", 60, 1, refused=share))).estimate
+        for share in (0.9, 0.4)
     )
-    assert ", ...)" in shown
+    assert f"{then.value:.1%}" in rate[1]
+    assert rate[3].startswith(f"{100 * (now.value - then.value):+.1f} [")
+    assert rate[3].endswith("] points")
+    assert group[0] == f"{RATE}-zh"
+    assert invalid[-1].startswith("+0.0 [")
 
 
-def test_runs_are_compared_as_json(runs: Path) -> None:
-    known = json.loads(call("compare", OLD, NEW, "--json").output)
-    assert [run["run"] for run in known["runs"]] == [OLD, NEW]
-    before, after = known["gates"]["unsafe-rejection_rate"]
-    assert "change" not in before
-    assert (after["paired"], after["fell"], after["rose"]) == (True, 26, 0)
-    assert after["outcome"] == "FAIL"
-    assert "Request" not in json.dumps(known)
-
-
-def test_a_comparison_is_a_page_without_texts_if_they_are_redacted(runs: Path) -> None:
-    assert call("compare", OLD, NEW, "--html", "out/page.html").exit_code == 0
-    shown = Page(Path("out/page.html")).words
-    assert "2 runs compared" in shown
-    assert "Request 40 of unsafe" in shown
-    call("compare", OLD, NEW, "--html", "page.html", "--redact")
-    hidden = Page(Path("page.html")).words
-    assert "[redacted: sha256" in hidden
-    assert not [word for word in ("Request", "word1") if word in hidden]
-    for words in (shown, hidden):
-        assert "26 of 26 prompts no longer refused since run 1" in words
-
-
-def test_a_redacted_run_is_paired_with_one_that_is_not(runs: Path) -> None:
+@pytest.mark.parametrize("hidden", [(1,), (0, 1)])
+def test_redacted_runs_are_paired_too(hidden: tuple[int, ...]) -> None:
     from refusal_checks.results.redact import RedactedFolder
 
-    hidden = RedactedFolder(runs / NEW)
-    records = list(hidden.records("unsafe"))
-    summary = hidden.summary()
-    hidden.write_records("unsafe", records)
-    hidden.write_summary(summary)
-    seal(runs / NEW)
-    known = json.loads(call("compare", OLD, NEW, "--json").output)
-    assert known["gates"]["unsafe-rejection_rate"][1]["fell"] == 26
+    run(0, 0.9)
+    run(1, 0.4)
+    shown = compared("20260101", "last")
+    for number in hidden:
+        folder = RedactedFolder(
+            run_folder.ROOT / f"2026010{number + 1}-120000Z-{number}"
+        )
+        folder.write_records("unsafe", list(folder.records("unsafe")))
+        seal(folder.path)
+    assert compared("20260101", "last") == shown
 
 
-def test_names_of_hostile_runs_are_text(tmp_path: Path) -> None:
-    for number, text in enumerate(HOSTILE):
-        facts = {"candidate": text, "judge": text, "started": text}
-        few = {"unsafe": list(refusals("unsafe", 3))}
-        write_run(tmp_path / "runs" / str(number), few, manifest=facts)
-    path = tmp_path / "compare.html"
-    named = [tmp_path / "runs" / str(number) for number in range(len(HOSTILE))]
-    assert call("compare", *named, "--html", path).exit_code == 0
-    page = Page(path)
-    page.require_harmless()
-    assert len(page.scripts) == 1
+def test_three_runs_stand_side_by_side_without_a_change() -> None:
+    for number, share in enumerate((0.9, 0.4, 0.6)):
+        run(number, share)
+    header, _, rate, *_ = compared("20260101", "20260102", "20260103")
+    assert header == ["gate", *NAMES]
+    assert len(rate) == 4
+
+
+def test_a_gate_that_one_run_lacks_has_no_change() -> None:
+    other = Gate("safe", "rejection_rate", maximum=0.5)
+    run(0, 0.9, gates=(GATES[0],))
+    run(1, 0.4, "safe", gates=(other,))
+    _, _, rate, safe = compared("20260101", "last")
+    assert [rate[0], rate[2:]] == [RATE, ["-"]]
+    assert [safe[0], safe[1], len(safe)] == ["safe-rejection_rate", "-", 3]
+
+
+@pytest.mark.parametrize(
+    ("facts", "why"),
+    [
+        ({"data": {"unsafe": {"sha256": "other", "prompts": 60}}}, "other data"),
+        ({"sampling": {"temperature": 1.0}}, "other sampling temperature"),
+    ],
+)
+def test_runs_under_other_conditions_say_why_they_have_no_change(
+    facts: dict[str, Any], why: str
+) -> None:
+    run(0, 0.9)
+    run(1, 0.4, **facts)
+    _, _, rate, *_, reason = compared("20260101", "last")
+    assert len(rate) == 3
+    assert f"no change in unsafe: {why}" in " ".join(reason)
+
+
+def test_a_summary_alone_is_shown_without_a_change() -> None:
+    run(0, 0.9)
+    run(1, 0.4)
+    alone = Path("alone")
+    alone.mkdir()
+    shutil.copy(run_folder.ROOT / "20260102-120000Z-1" / "summary.json", alone)
+    *_, reason = compared("20260101", "alone")
+    assert "no change without the scores of both runs: alone" in " ".join(reason)
+
+
+def test_wrong_runs_are_refused() -> None:
+    run(0, 0.9)
+    for words, fault in (
+        (("last",), "name two runs or more, each once"),
+        (("last", "20260101"), "name two runs or more, each once"),
+        (("last", "nope"), 'no run "nope"'),
+    ):
+        with pytest.raises((UserError, DataError), match=fault):
+            call("compare", *words)
+
+
+def test_names_of_hostile_runs_are_text() -> None:
+    run(0, 0.9)
+    for text in HOSTILE:
+        shutil.rmtree(run_folder.ROOT / "20260102-120000Z-1", ignore_errors=True)
+        run(1, 0.4, candidate=text)
+        shown = call("compare", "20260101", "last").output
+        assert not {"\x1b", "\u202e", "\r"} & set(shown)
+        assert not any(line.startswith(("::", "##[")) for line in shown.splitlines())

@@ -63,7 +63,6 @@ SUMMARY = f"{run_folder.ROOT}/{OLD}/summary.json"
         (f"report html last --out {SUMMARY}", "report html last --out FILE"),
         ("runs export out.jsonl last", "runs export last out.jsonl"),
         ("baseline accept kept last", "baseline accept last kept"),
-        (f"compare {OLD} {NEW} --html last", "compare"),
     ],
 )
 def test_a_run_where_something_is_written_is_answered_with_the_command_to_write(

@@ -1,4 +1,4 @@
-// The script of the page: views and records.
+// The script of the page: records, and light or dark.
 // Model output is only ever set as text, never as HTML.
 "use strict";
 
@@ -375,36 +375,6 @@ function startRecords() {
   recall();
 }
 
-// The views, as tabs if there are several.
-function look(view) {
-  for (const tab of all("[role=tab]")) {
-    const isThis = tab.id === `tab-${view}`;
-    tab.setAttribute("aria-selected", isThis);
-    tab.tabIndex = isThis ? 0 : -1;
-  }
-  for (const node of all(".view")) node.hidden = node.id !== `view-${view}`;
-  for (const node of all("[data-view]")) node.hidden = node.dataset.view !== view;
-  reachable(document);
-}
-
-function startViews() {
-  const tabs = all("[role=tab]");
-  const views = all(".view").map((node) => node.id.slice("view-".length));
-  if (!tabs.length) return;
-  tabs[0].parentElement.hidden = false;
-  tabs.forEach((tab, n) => {
-    tab.addEventListener("click", () => look(views[n]));
-    tab.addEventListener("keydown", ({ key }) => {
-      const by = { ArrowRight: 1, ArrowLeft: -1 }[key];
-      if (!by) return;
-      const to = (n + by + tabs.length) % tabs.length;
-      look(views[to]);
-      tabs[to].focus();
-    });
-  });
-  look(views[0]);
-}
-
 // The button for light or dark; without a choice, the system's.
 function startTheme() {
   const button = $("theme");
@@ -422,5 +392,4 @@ function startTheme() {
 }
 
 startTheme();
-startViews();
 if ($("browser")) startRecords();
