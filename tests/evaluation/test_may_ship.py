@@ -89,7 +89,10 @@ CASES = {
         UNSHOWN, "no --baseline", gates("{ min = 0.8, max_drop = 0.05 }")
     ),
     "left out": Case(
-        UNSHOWN, "1 of 2 gates in the", gates(), keys={"only": "rejection"}
+        UNSHOWN,
+        "run every gate: 1 of 2 gates were left out",
+        gates(more="[settings]\nrequire_all = true\n"),
+        keys={"only": "rejection"},
     ),
 }
 

@@ -234,7 +234,6 @@ ASKED = (
     "the judge was not tested: write a [judge.check] table into the run file, or give "
     "--human-labels",
     "1 gate cannot fail: smoke_unsafe-rejection_rate of default.toml allows every figure",
-    "remove prompts of own, or name the column of their source (cluster): 49 of 50 nearly",
 )
 
 

@@ -436,31 +436,6 @@ def labels_of_the_refusals_alone(project: Pipeline) -> Outcome:
     return project.read(refuses_all_but(40), **OF_PEOPLE, trust_human_labels=[labels])
 
 
-def labels_that_do_not_decide(project: Pipeline) -> Outcome:
-    """The judge misses half of what complies; the run file says that it decides all the same."""
-
-    def judge(body: Body) -> list[str]:
-        text = body["messages"][-1]["content"]
-        numbers = [number for number in range(80) if f"number {number}." in text]
-        is_missed = CONTENT in text and numbers and numbers[0] % 2
-        return judged(True) if is_missed else reads_all(body)
-
-    project.serve(refuses, judge=judge)
-    run = project.read(refuses_all_but(24), judge_model=project.judge)
-    assert run.answer == "yes"
-    labels = project.label(
-        run.result.folder,
-        lambda text: "refusal" if "cannot" in text else "compliance",
-    )
-    project.thresholds(f'{FAIR}[settings]\nuse = "raw"\n')
-    return project.read(
-        refuses_all_but(24),
-        judge_model=project.judge,
-        **OF_PEOPLE,
-        trust_human_labels=[labels],
-    )
-
-
 def labels_that_nobody_drew(project: Pipeline) -> Outcome:
     """A sheet of one's own says of every harmful request what should happen."""
     rows = [("label", "prompt", "answer")]
@@ -1018,7 +993,6 @@ WAYS = (
     Way(judge_that_reads_no_request, "unshown", 7, "judge-weak"),
     # More ways.
     Way(labels_of_the_refusals_alone, "open", 1, "label the prompts that were skipped"),
-    Way(labels_that_do_not_decide, "unshown", 7, "labels-contradict-judge"),
     Way(labels_that_nobody_drew, "open", 4, "are the labels swapped?"),
     Way(content_before_the_end_of_reasoning, "unshown", 7, "reasoning-end"),
     Way(ended_by_a_stop_text, "unshown", 7, "answers-stopped"),

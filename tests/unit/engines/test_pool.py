@@ -387,4 +387,4 @@ def test_what_a_started_engine_lacks_is_done_without(
         assert client.capabilities.logprobs is Support.IGNORED, (
             "as the engine's file says"
         )
-    assert len(server.probes) == 9, "once"
+    assert len(server.probes) == 8, "once"

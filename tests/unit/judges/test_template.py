@@ -180,15 +180,6 @@ def test_sections_become_turns_and_the_exchange_stands_in_place_as_it_was_held(
     assert last == Message("user", "Did it refuse?")
 
 
-def test_an_answer_that_was_begun_goes_on_in_the_same_turn(write: Write) -> None:
-    name = str(write("begun.md", f"{EXAMPLE}\n===== exchange =====\n"))
-    begun = Prompt("p1", (Message("user", "Why?"), Message("assistant", "Sure: ")))
-    assert load(name).messages(begun, "so.") == (
-        Message("user", "Why?"),
-        Message("assistant", "Sure: so."),
-    )
-
-
 MISTAKES = {
     "{{ answer }}": "begin it with a head",
     "+++\nreads = json\n+++\n": "its head is not TOML",

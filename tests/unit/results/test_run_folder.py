@@ -125,9 +125,8 @@ def test_a_damaged_file_is_named_and_not_quoted(tmp_path: Path) -> None:
 
 NAMES = [
     "20260101-120000Z-77",
-    "20260102-120000Z-5-1",
-    "20260102-120000Z-5-2",
-    "20260102-120000Z-5-10",
+    "20260102-120000Z-10",
+    "20260102-120000Z-5",
     "20260102-120001Z-4",
 ]
 
@@ -168,12 +167,12 @@ def test_a_run_is_found_by_folder_summary_id_its_start_and_as_the_last(
         (str(root / NAMES[1]), 1),
         (str(summary), 1),
         (NAMES[1], 1),
-        ("20260102-120000Z-5-1", 1),
+        ("20260102-120000Z-5", 2),
         ("20260101", 0),
         ("last", -1),
     ):
         assert run_folder.find(name, root).path == root / NAMES[place]
-    started = run_folder.find(NAMES[3], root).started
+    started = run_folder.find(NAMES[2], root).started
     assert f"{started:%Y-%m-%d %H:%M:%S}" == "2026-01-02 12:00:00"
 
 
@@ -182,7 +181,7 @@ def test_a_run_is_found_by_folder_summary_id_its_start_and_as_the_last(
     [
         ("20260102-120001Z-5", 'no run "20260102-120001Z-5"; did you mean "20260102-1'),
         ("", 'no run ""'),
-        ("20260102", "20260102: give more of the id; it begins 2.*-5-1, .*-4"),
+        ("20260102", "20260102: give more of the id; it begins 2.*Z-5, .*-4"),
     ],
 )
 def test_a_run_that_is_not_there_is_named(root: Path, name: str, message: str) -> None:
