@@ -8,7 +8,7 @@ moments at most. One run at a time uses a file (see ``store_lock``); others may 
 import hashlib
 import json
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -44,15 +44,10 @@ _CHUNK = 500  # SQLite's oldest limit on variables in a statement is 999
 
 @dataclass(frozen=True)
 class Contents:
-    """Size of a store, or of a part of it.
-
-    Attributes:
-        bytes: size of the values, without keys and SQLite's own pages.
-    """
+    """How much a store holds."""
 
     completions: int
     judgements: int
-    bytes: int
 
 
 class Store:
@@ -65,7 +60,7 @@ class Store:
     when found. A run asks for both again.
 
     All that is stored of a model can be set aside (``renew``): its keys contain a generation, which
-    then changes. The old rows stay until ``drop`` finds them unused.
+    then changes. The old rows stay.
     """
 
     def __init__(self, path: Path, retry_unfinished: bool = False) -> None:
@@ -166,58 +161,18 @@ class Store:
         with self._db.faults(), self._db.transaction():
             yield
 
-    def use(self, keys: Iterable[str]) -> None:
-        """Record that a run needs these keys, so that ``drop`` keeps them."""
-        now = int(time.time())
-        with self._db.faults(), self._db.transaction():
-            # Sorted like the table, so that each of its pages is written once.
-            rows = ((now, key) for key in sorted(keys))
-            self._db.executemany("UPDATE uses SET time = ? WHERE key = ?", rows)
-
-    def contents(self, which: str = "") -> Contents:
-        """How much it holds; ``which`` is a SQL condition."""
-        counts, sizes = [], []
+    def contents(self) -> Contents:
+        counts = []
         with self._db.faults():
             for table in TABLES:
-                query = f"SELECT count(*), total(length(CAST(value AS BLOB))) FROM {table} {which}"
-                rows, size = self._db.execute(query).fetchone()
-                counts.append(rows)
-                sizes.append(size)
-        completions, judgements = counts
-        return Contents(completions, judgements, int(sum(sizes)))
-
-    def unused(self, since: float, keep: Collection[str] = ()) -> Contents:
-        """Count what no run has needed since a time (seconds since 1970), apart from ``keep``."""
-        with self._db.faults():
-            self._choose(since, keep)
-        return self.contents("WHERE key IN unused")
-
-    def drop(self, since: float, keep: Collection[str] = ()) -> None:
-        """Delete what is ``unused``, and free its disk space."""
-        with self._db.faults():
-            with self._db.transaction():  # no run can start to need the chosen keys
-                self._choose(since, keep)
-                for table in (*TABLES, "uses"):
-                    self._db.execute(f"DELETE FROM {table} WHERE key IN unused")
-            self._db.execute("VACUUM")
-            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                query = f"SELECT count(*) FROM {table}"
+                counts.append(self._db.execute(query).fetchone()[0])
+        return Contents(*counts)
 
     def size(self) -> int:
         """Bytes that the store takes on disk, with its write-ahead log."""
         files = self.path, self.path.with_name(f"{self.path.name}-wal")
         return sum(file.stat().st_size for file in files if file.is_file())
-
-    def _choose(self, since: float, keep: Collection[str]) -> None:
-        self._db.execute("DROP TABLE IF EXISTS temp.unused")
-        self._db.execute(
-            "CREATE TEMP TABLE unused (key TEXT PRIMARY KEY) WITHOUT ROWID"
-        )
-        self._db.execute(
-            "INSERT INTO unused SELECT key FROM uses WHERE time < ?", [since]
-        )
-        self._db.executemany(
-            "DELETE FROM unused WHERE key = ?", ((key,) for key in keep)
-        )
 
     def _read(self, table: str, keys: Iterable[str]) -> dict[str, Any]:
         parse = TABLES[table].validate_json
@@ -265,9 +220,6 @@ class Store:
                 "WHERE json_extract(value, '$.finish_reason') NOT IN ('stop', 'length')",
                 rows,
             )
-            self._db.executemany(
-                "REPLACE INTO uses VALUES (?, ?)", ((key, now) for key in values)
-            )
 
 
 def _chunks(keys: Iterable[str]) -> Iterator[list[str]]:
@@ -296,9 +248,6 @@ def _create(execute: Execute) -> None:
             f"CREATE TABLE {table} (key TEXT PRIMARY KEY, value TEXT NOT NULL, digest BLOB, "
             "written INTEGER NOT NULL)"
         )
-    execute(
-        "CREATE TABLE uses (key TEXT PRIMARY KEY, time INTEGER NOT NULL) WITHOUT ROWID"
-    )
     execute(
         "CREATE TABLE models (identity TEXT PRIMARY KEY, generation TEXT, open_since INTEGER)"
     )

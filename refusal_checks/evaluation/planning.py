@@ -73,11 +73,7 @@ _Shown = tuple[Prompt, Completion]
 
 
 def pending(task: Task) -> Pending:
-    """Count the work that is left to do.
-
-    The store first marks the entries that the task needs, so that none of those counted here is
-    dropped later.
-    """
+    """Count the work that is left to do."""
     missing: set[str] = set()
     verdicts: dict[Hashable, Judge] = {}
     for name, prompts in task.plan.items():
@@ -86,7 +82,6 @@ def pending(task: Task) -> Pending:
         verdicts |= _needed_verdicts(task, name, prompts, stored)
 
     keys = [key for key in verdicts if isinstance(key, str)]
-    task.store.use(keys)
     in_store = task.store.judged(keys)
     unread = {key: judge for key, judge in verdicts.items() if key not in in_store}
     return Pending(
@@ -107,7 +102,6 @@ class _StoredAnswers(NamedTuple):
     def of(cls, task: Task, prompts: Sequence[Prompt]) -> _StoredAnswers:
         keys = {prompt.id: task.candidate.keys(prompt) for prompt in prompts}
         every = list(chain.from_iterable(keys.values()))
-        task.store.use(every)
         stored = task.candidate.known(prompts, task.store)
         answers = {
             prompt: [stored[key] for key in several if key in stored]

@@ -84,7 +84,6 @@ COMMANDS = (
     "baseline accept RUN base",
     "init --suggest RUN",
     "sample-for-labels RUN --out out.csv",
-    "store gc --dry-run --keep-days 1 --baseline RUN",
 )
 
 

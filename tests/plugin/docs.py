@@ -44,7 +44,7 @@ NOT_TRIED = {
 }
 """Commands of which only the shell syntax is checked: the words that they begin with, and why."""
 
-RUN = ("runs", "store", "report html", "baseline")
+RUN = ("runs", "report html", "baseline")
 """Commands of ``refusal-checks`` that a finished run is enough for."""
 
 _REPOSITORY = re.compile(

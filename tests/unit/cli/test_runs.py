@@ -47,7 +47,6 @@ def test_every_command_takes_the_same_names_of_a_run(runs: Path) -> None:
         for words in (
             ["baseline", "accept", name, "kept"],
             ["init", "--suggest", name],
-            ["store", "gc", "--baseline", name, "--keep-days", "1"],
         ):
             with pytest.raises(UserError, match=f"{NEW}/scores: no baseline here"):
                 call(*words)

@@ -107,27 +107,6 @@ def test_a_store_that_is_removed_while_it_is_in_use_is_noticed(path: Path) -> No
         store.add_judgements({"b": VERDICT})
 
 
-def test_what_no_run_needed_since_a_time_is_dropped(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now = time.time()
-    with Store(path) as store:
-        monkeypatch.setattr(time, "time", lambda: now - 1000)
-        store.add_completions(dict.fromkeys(("old", "old, read", "kept"), FULL))
-        store.add_judgements(dict.fromkeys(("old verdict", "verdict, read"), VERDICT))
-        monkeypatch.setattr(time, "time", lambda: now)
-        store.add_completions({"new": FULL})
-        store.use(["old, read", "verdict, read", "never stored"])
-        found = store.unused(now - 500, ["kept"])
-        assert (found.completions, found.judgements) == (1, 1)
-        assert 0 < found.bytes < store.contents().bytes
-        store.drop(now - 500, ["kept"])
-        left = store.completions(["old", "old, read", "kept", "new"])
-        assert left.keys() == {"old, read", "kept", "new"}
-        assert store.judged(["old verdict", "verdict, read"]) == {"verdict, read"}
-        assert store.unused(now - 500, ["kept"]).completions == 0
-
-
 def test_an_answer_that_a_server_broke_off_is_not_there_and_gives_way(
     path: Path,
 ) -> None:
@@ -179,7 +158,7 @@ def test_a_database_that_is_no_store_of_ours_is_named(
     change(path, statement)
     before = path.read_bytes()
     refused(path, said)
-    assert b"uses" not in path.read_bytes()
+    assert b"judgements" not in path.read_bytes()
     assert len(path.read_bytes()) == len(before)
 
 

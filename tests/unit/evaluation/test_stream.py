@@ -1,17 +1,14 @@
 """The stream from prompts to records: what is asked for, kept, and told apart."""
 
 import asyncio
-import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Vote
 from refusal_checks.core.settings import Cascading, Limits
-from refusal_checks.core.store import Store
 from refusal_checks.core.verdicts import (
     Binary,
     Invalid,
@@ -63,28 +60,6 @@ def test_every_prompt_gives_its_records_in_order_and_none_is_asked_twice(
     evaluate(speaker, reader, tmp_path)
     assert not speaker.asked
     assert not reader.read
-
-
-@pytest.mark.parametrize("table", ["completions", "judged"])
-def test_what_a_run_counts_on_is_noted_before_it_is_looked_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: str
-) -> None:
-    now, plan = time.time(), {"mine": PROMPTS}
-    with monkeypatch.context() as long_ago:
-        long_ago.setattr(time, "time", lambda: now - 1000)
-        evaluate(Speaker(), Reader(), tmp_path, plan=plan)
-    read = getattr(Store, table)
-
-    def collected(own: Store, keys: Iterable[str]) -> Any:
-        own.drop(now - 500)
-        return read(own, keys)
-
-    monkeypatch.setattr(Store, table, collected)
-    found = left(Speaker(), Reader(), tmp_path, plan)
-    with Store(tmp_path / "store.sqlite") as store:
-        held = store.contents()
-    assert (found.answers, held.completions) == (0, 12)
-    assert found.verdicts + held.judgements == 12
 
 
 def test_more_samples_ask_for_the_new_ones_alone(tmp_path: Path) -> None:
