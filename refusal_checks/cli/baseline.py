@@ -62,16 +62,14 @@ def accept(
     past = read_run(run, runs)
     _require_whole(past, partial)
     accepted = score_files.load(past.folder.path)
-    digest = past.folder.seal()
     places = [folder]
     if anchor:
         places.append(folder / score_files.ANCHOR)
     for place in places:
         for name, scores in accepted.items():
-            kept = replace(scores, accepted=digest)
             path = place / f"{name}.json"
             with writing(path):
-                write_text(path, score_files.dump(kept))
+                write_text(path, score_files.dump(scores))
             candidate = clean(scores.candidate)
             echo(f"{path}: {len(scores.prompts)} prompts of {candidate}")
     for line in _margins_that_fail(past, accepted, anchor=anchor):

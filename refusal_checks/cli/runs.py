@@ -1,10 +1,9 @@
-"""``refusal-checks runs``: the runs of a project, listed, shown and exported."""
+"""``refusal-checks runs``: the runs of a project, listed and shown."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -14,17 +13,15 @@ from refusal_checks.cli._common import (
     AsJson,
     Redact,
     Root,
-    Run,
     add_group,
     echo,
     open_run,
-    require_target,
 )
 from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.core.layout import table
-from refusal_checks.core.text import clean, count, json_text
+from refusal_checks.core.text import clean, json_text
 from refusal_checks.reports.terminal import end, gate_table
-from refusal_checks.results import run_folder, verification
+from refusal_checks.results import run_folder
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.run_folder import RunFolder
 
@@ -63,13 +60,7 @@ class Listed:
 
 
 def add(app: typer.Typer) -> None:
-    about = "List, show, verify and export the runs of this project."
-    commands: Mapping[str, Callable[..., None]] = {
-        "list": list_runs,
-        "verify": verify,
-        "export": export,
-    }
-    add_group(app, "runs", about, commands)
+    add_group(app, "runs", "The runs of this project.", {"list": list_runs})
 
 
 def list_runs(
@@ -113,68 +104,6 @@ def _show(run: RunFolder, verbose: bool, as_json: bool) -> None:
         return
     for line in end.lines([(summary, run.path)], gate_table.fitting(), verbose):
         echo(str(line))
-
-
-def export(
-    run: Run,
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="Ends in .jsonl or .parquet.")
-    ],
-    runs: Root = run_folder.ROOT,
-    redact: Redact = False,
-) -> None:
-    """Write all answers and judgements of a run, one row per answer, with all texts."""
-    from refusal_checks.results.export import write_table
-
-    require_target(file, runs, "runs export", [file, run])
-    folder = open_run(run, runs, redact)
-    answers = write_table(folder, file)
-    unfinished = " of an unfinished run" if folder.is_unfinished else ""
-    echo(f"{file}: {answers} answers{unfinished}")
-
-
-def verify(
-    run: Annotated[
-        str | None,
-        typer.Argument(metavar="RUN", help=f"Only this run: {NAMED}; default: all."),
-    ] = None,
-    runs: Root = run_folder.ROOT,
-    baseline: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR", help="A baseline that should have been accepted from RUN."
-        ),
-    ] = None,
-) -> None:
-    """Check that runs are as they were written, and that their figures follow from their records.
-
-    Names every file that is missing, cut, changed or added. Commands that read a run check its
-    files, too, and stop at the first.
-    """
-    if baseline and run is None:
-        raise UserError(
-            "runs verify --baseline: name the run that it was accepted from"
-        )
-    folders = run_folder.all_runs(runs)
-    if run is not None:
-        folders = [RunFolder.of(run_folder.locate(run, runs))]
-    if not folders:
-        raise DataError(f"name the folder of the runs with --runs: {runs}: {NO_RUNS}")
-    is_whole = True
-    for folder in folders:
-        faults = list(verification.faults(folder, baseline))
-        for fault in faults:
-            echo(f"WRONG {folder.path.name}: {fault}", err=True)
-        if faults:
-            is_whole = False
-        else:
-            files = count(len(folder.files()), "file")
-            also = " so far: the run is unfinished" if folder.is_unfinished else ""
-            echo(f"OK    {folder.path.name}: {files} and the summary{also}")
-    if not is_whole:
-        raise DataError(
-            "restore these files from a copy, or repeat the runs: nothing reads runs with damage"
-        )
 
 
 def _listed(run: RunFolder) -> Listed:

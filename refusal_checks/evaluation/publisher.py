@@ -27,7 +27,7 @@ from refusal_checks.judges.trust.agreement import Compared, agreements, compared
 from refusal_checks.judges.trust.labels import HumanLabels
 from refusal_checks.metrics import METRICS, score_all
 from refusal_checks.metrics.refusal import mean_refusal_confidence
-from refusal_checks.results import export, histograms
+from refusal_checks.results import answers, histograms
 from refusal_checks.results.benchmark_summary import BenchmarkSummary
 from refusal_checks.results.manifest import conditions
 from refusal_checks.results.redact import Redaction
@@ -62,9 +62,9 @@ class BenchmarkFiles:
         written = RunFolder(self.folder).write_records(name, shown)
         files[f"{RECORDS}/{name}.jsonl"] = written
         if len(benchmark.judges) > 1:
-            path = self.folder / export.DISAGREEMENTS / f"{name}.jsonl"
-            files[f"{export.DISAGREEMENTS}/{name}.jsonl"] = write_lines(
-                path, export.disagreements(name, shown)
+            path = self.folder / answers.DISAGREEMENTS / f"{name}.jsonl"
+            files[f"{answers.DISAGREEMENTS}/{name}.jsonl"] = write_lines(
+                path, answers.disagreements(name, shown)
             )
         confidences = list(scores[mean_refusal_confidence.name].values())
         if confidences:

@@ -76,7 +76,6 @@ class Scores:
         figures: the figure of every metric over all prompts.
         labelled: figures that rest on people's labels, by gate id.
         bounds: the gates' bounds, by gate id and by the bound's name in run files.
-        accepted: in an accepted baseline, the digest at the end of the run's ``summary.json``.
     """
 
     benchmark: str
@@ -91,7 +90,6 @@ class Scores:
     title: str = ""
     labelled: Mapping[str, Estimate] = field(default_factory=dict)
     bounds: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    accepted: str = ""
 
 
 _SCORES = TypeAdapter(Scores)

@@ -166,7 +166,7 @@ class RunFolder:
     def frame(self) -> DataFrame:
         from pandas import DataFrame  # comes with datasets; takes a while to import
 
-        from refusal_checks.results.export import COLUMNS, rows
+        from refusal_checks.results.answers import COLUMNS, rows
 
         return DataFrame(rows(self), columns=list(COLUMNS))
 
@@ -315,10 +315,7 @@ class RunFolder:
             DataError: a file is missing, cut or changed; the message names the first.
         """
         for path, why in self.damage(by_size=by_size):
-            raise DataError(
-                f"{path}: {why}. Restore it from a copy, or repeat the run; "
-                f"`refusal-checks runs verify {self.path}` names all such files"
-            )
+            raise DataError(f"{path}: {why}. Restore it from a copy, or repeat the run")
 
     def damage(self, *, by_size: bool = False) -> Iterator[tuple[Path, str]]:
         """Yield the run's files that are not as they were written, each with what is wrong.
@@ -353,17 +350,6 @@ class RunFolder:
         if self.has_ended:  # a stand-in may be older than the run's files
             for path in sorted(there - {self.path / name for name in written}):
                 yield path, "the run did not write it"
-
-    def seal(self) -> str:
-        """The digest at the end of the summary, which stands for the whole run.
-
-        Raises:
-            DataError: the summary cannot be read.
-        """
-        try:
-            return read_seal(self.summary_file.read_bytes())
-        except (OSError, ValueError) as fault:
-            raise DataError(f"{self.summary_file}: cannot be read: {fault}") from None
 
     def files(self) -> Mapping[str, FileDigest]:
         """Digests of the run's other files, by path in its folder; see ``summary``."""

@@ -193,7 +193,7 @@ def test_labels_that_the_answers_contradict_are_a_reservation(
     assert ("labels-suspect" in reserved(found)) is bool(said)
 
 
-def test_redaction_and_export_cover_tool_calls_and_reasoning(project: Project) -> None:
+def test_redaction_and_frame_cover_tool_calls_and_reasoning(project: Project) -> None:
     project.thresholds(UNSAFE_GATE)
     project.server.answer = refusing({**HARMFUL, **CALLING})
     keys = {"candidate_judge_reasoning": True}
@@ -201,9 +201,9 @@ def test_redaction_and_export_cover_tool_calls_and_reasoning(project: Project) -
     said = ("First you order", "[Tool call: order]")
     for text in said:
         assert text in Path("page.html").read_text()
-    assert project.call("runs", "export", shown.result.folder, "a.jsonl")[0] == 0
+    frame = shown.result.frame().to_string()
     for text in said:
-        assert text in Path("a.jsonl").read_text()
+        assert text in frame
     hidden = project.evaluate(reports_html="page.html", reports_redact=True, **keys)
     written = [path for path in hidden.result.folder.rglob("*") if path.is_file()]
     for path in (*written, Path("page.html")):

@@ -149,7 +149,7 @@ def test_a_run_that_shows_all_that_can_be_shown_tells_nothing_but_without_redact
 
 
 READING = """
-runs list; runs list last -v; runs export last rows.jsonl; runs export last rows.parquet
+runs list; runs list last -v
 report html last; report pr-comment last
 compare FIRST last
 baseline accept last accepted; init --suggest last
@@ -202,7 +202,7 @@ def test_one_variable_hides_the_texts_of_a_run_from_every_command(
     secret.setenv("REFUSAL_CHECKS_REDACT", "")
     call_each(
         secret,
-        "runs list last --json --redact; runs export last more.jsonl --redact",
+        "runs list last --json --redact",
         *kept,
     )
     _, said = secret.call("runs", "list", "last", "--json")

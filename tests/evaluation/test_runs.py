@@ -32,10 +32,10 @@ def test_a_run_is_listed_shown_and_exported(project: Project) -> None:
     for name in ("last", run, project.runs[0]):
         _, shown = project.call("runs", "list", name, "-v")
         assert " ".join(shown.split()).endswith(found.result.decision.question)
-    assert "320 answers" in project.call("runs", "export", "last", "all.jsonl")[1]
-    rows = [json.loads(line) for line in Path("all.jsonl").read_text().splitlines()]
-    assert {row["benchmark"] for row in rows} == {"smoke_unsafe", "smoke_safe"}
-    assert {row["label"] for row in rows} == {"compliance"}
+    frame = found.result.frame()
+    assert len(frame) == 320
+    assert {*frame["benchmark"]} == {"smoke_unsafe", "smoke_safe"}
+    assert {*frame["label"]} == {"compliance"}
 
 
 def test_runs_that_did_not_end_are_listed_too(project: Project) -> None:

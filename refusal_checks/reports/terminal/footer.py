@@ -13,7 +13,7 @@ from refusal_checks.judges.trust.floors import Check, JudgeCheck
 from refusal_checks.models.client.usage import Usage
 from refusal_checks.reports import remarks
 from refusal_checks.reports.terminal.gate_table import WIDTH
-from refusal_checks.results.export import DISAGREEMENTS
+from refusal_checks.results.answers import DISAGREEMENTS
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.summary import RunSummary
 

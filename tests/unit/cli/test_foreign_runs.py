@@ -99,7 +99,6 @@ COMMANDS = (
     "init --suggest RUN",
     "report html RUN --out out\x1b[31m.html",
     "sample-for-labels RUN --out labels.csv",
-    "runs export RUN out.jsonl",
 )
 
 
@@ -157,7 +156,6 @@ def test_a_run_whose_benchmark_is_no_name_is_refused(run: Path) -> None:
             list(RunFolder(run).records(name))
         require_refused(
             f"runs list {run}",
-            f"runs export {run} out.jsonl",
             f"baseline accept {run} base",
             f"compare {run} {run}",
             f"report html {run} --out out.html",

@@ -60,7 +60,6 @@ SUMMARY = f"{run_folder.ROOT}/{OLD}/summary.json"
     [
         (f"report html {OLD} --out last", f"report html {OLD} --out FILE"),
         (f"report html last --out {SUMMARY}", "report html last --out FILE"),
-        ("runs export out.jsonl last", "runs export last out.jsonl"),
         ("baseline accept kept last", "baseline accept last kept"),
     ],
 )

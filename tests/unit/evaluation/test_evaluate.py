@@ -16,7 +16,7 @@ import pytest
 from refusal_checks import RunResult, RunSpec, evaluate, load_run
 from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.evaluation.evaluate import Interrupted
-from refusal_checks.results import verification
+from refusal_checks.results.benchmark_summary import summarise
 from refusal_checks.results.events import (
     Decided,
     Ended,
@@ -194,7 +194,8 @@ def require_partial_records(result: RunResult) -> None:
     )
     assert unfinished in kept.decision.reasons
     folder = RunFolder(result.folder)
-    assert list(verification.faults(folder)) == []
+    assert list(folder.damage()) == []
+    assert own.figures == summarise([*folder.records("own")], 0.95).figures
     records = folder.journal("own")
     whole = records.read_bytes()
     records.write_bytes(whole.replace(b"thing", b"other"))
