@@ -124,9 +124,7 @@ class Outcome:
         for verdict in self.result.verdicts.values():
             if not verdict.passed:
                 lines += messages.message(verdict).splitlines()
-        lines += map(
-            str, end.lines([(self.result.summary, self.result.folder)], 200, 1)
-        )
+        lines += map(str, end.lines(self.result.summary, self.result.folder, 200, 1))
         return in_one_line("\n".join(lines))
 
     def says(self, *parts: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from refusal_checks_extensions import trackers
 
 OPTION = "--mlflow"
 VARIABLE = "REFUSAL_CHECKS_MLFLOW"
-HELP = "log figures and facts, no texts, as runs of this MLflow experiment ($MLFLOW_TRACKING_URI)"
+HELP = "log figures and facts, no texts, as a run of this MLflow experiment ($MLFLOW_TRACKING_URI)"
 METAVAR = "EXPERIMENT"
 
 _ODD = re.compile(r"[^\w\-./ ]", re.ASCII)
@@ -30,8 +29,8 @@ def check() -> None:
     trackers.require("mlflow", OPTION)
 
 
-def write(runs: Sequence[RunFolder], path: Path) -> None:
-    """Log the runs. ``path`` is the experiment's name."""
+def write(run: RunFolder, path: Path) -> None:
+    """Log the run. ``path`` is the experiment's name."""
     check()
     # A server that is down would otherwise be asked for minutes.
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
@@ -43,8 +42,7 @@ def write(runs: Sequence[RunFolder], path: Path) -> None:
         experiment = (
             known.experiment_id if known else client.create_experiment(str(path))
         )
-        for run in runs:
-            _log(client, experiment, run)
+        _log(client, experiment, run)
 
 
 def _log(client: Any, experiment: str, run: RunFolder) -> None:

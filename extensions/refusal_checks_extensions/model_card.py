@@ -5,7 +5,7 @@ Form: https://huggingface.co/docs/hub/model-cards#evaluation-results
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,11 +31,9 @@ HELP = "write the figures into the metadata of this Hugging Face model card (REA
 _SAME = ("task_type", "dataset_type", "dataset_config", "metric_type", "metric_config")
 
 
-def write(runs: Sequence[RunFolder], path: Path) -> None:
+def write(run: RunFolder, path: Path) -> None:
     """Write the card, or the metadata of one that exists."""
-    if len(runs) != 1:
-        raise DataError(f"{path}: write one card per model: these are {len(runs)} runs")
-    summary = runs[0].summary()
+    summary = run.summary()
     card = _card(path)
     data: Any = card.data
     data.model_name = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from refusal_checks_extensions import trackers
 
 OPTION = "--wandb"
 VARIABLE = "REFUSAL_CHECKS_WANDB"
-HELP = "log figures and facts, no texts, as runs of this Weights & Biases project"
+HELP = "log figures and facts, no texts, as a run of this Weights & Biases project"
 METAVAR = "PROJECT"
 
 
@@ -21,14 +20,13 @@ def check() -> None:
     trackers.require("wandb", OPTION)
 
 
-def write(runs: Sequence[RunFolder], path: Path) -> None:
-    """Log the runs. ``path`` is the project's name."""
+def write(run: RunFolder, path: Path) -> None:
+    """Log the run. ``path`` is the project's name."""
     check()
     with trackers.faults("Weights & Biases"):
         import wandb
 
-        for run in runs:
-            _log(wandb, str(path), run)
+        _log(wandb, str(path), run)
 
 
 def _log(wandb: Any, project: str, run: RunFolder) -> None:
@@ -57,7 +55,7 @@ def _log(wandb: Any, project: str, run: RunFolder) -> None:
 
 
 def written() -> str:
-    """What became of the runs."""
+    """What became of the run."""
     if _mode() == "offline":
         return "kept offline: send it with `wandb sync`"
     return "passed on"

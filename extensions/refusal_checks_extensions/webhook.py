@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from refusal_checks import (
@@ -32,7 +32,7 @@ TIMEOUT = 10.0
 """Seconds that connecting, and each further step, may take."""
 
 LISTED = 10
-"""Most gates that are named for one run."""
+"""Most gates that are named."""
 
 LONGEST = 20_000
 """Most characters; Slack cuts off after 40,000."""
@@ -46,17 +46,14 @@ def check() -> None:
         )
 
 
-def write(runs: Sequence[RunFolder], path: Path) -> None:
+def write(run: RunFolder, path: Path) -> None:
     """Post the message. ``path`` plays no part.
 
     Raises:
         DataError: it was not taken; without the URL.
     """
     check()
-    why = _post(
-        os.environ[VARIABLE],
-        json.dumps(message([run.summary() for run in runs])).encode(),
-    )
+    why = _post(os.environ[VARIABLE], json.dumps(message(run.summary())).encode())
     if why:
         raise DataError(
             f"check the URL in ${VARIABLE}: nothing was posted, {why}; the exit code stays as it is"
@@ -90,9 +87,9 @@ def _post(url: str, body: bytes) -> str:
     return ""
 
 
-def message(runs: Sequence[RunSummary]) -> dict[str, object]:
+def message(run: RunSummary) -> dict[str, object]:
     """The message; Slack shows it as plain text, and others read the same key."""
-    text = "\n".join(line for run in runs for line in _lines(run))
+    text = "\n".join(_lines(run))
     return {"text": text[:LONGEST], "mrkdwn": False, "unfurl_links": False}
 
 

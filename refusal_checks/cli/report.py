@@ -1,4 +1,4 @@
-"""``refusal-checks report``: write files about finished runs."""
+"""``refusal-checks report``: write a file about a finished run."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,7 +9,7 @@ import typer
 from refusal_checks.cli._common import (
     Redact,
     Root,
-    Runs,
+    Run,
     echo,
     open_run,
     require_target,
@@ -40,7 +40,7 @@ def report(
             autocompletion=kinds,
         ),
     ],
-    runs: Runs,
+    run: Run,
     out: Annotated[
         str | None,
         typer.Option(
@@ -51,7 +51,7 @@ def report(
     root: Root = run_folder.ROOT,
     redact: Redact = False,
 ) -> None:
-    """Write a report of finished runs.
+    """Write a report of a finished run.
 
     KIND is one of these, or a report format that an extension adds:
 
@@ -62,10 +62,10 @@ def report(
     require_known(kind, formats_by_kind, "report", "kind", UserError)
     module = formats_by_kind[kind]
     target = Path(out or _usual_file(kind, module))
-    require_target(target, root, "report", [kind, *runs, "--out", "FILE"])
-    folders = [open_run(name, root, redact) for name in runs]
+    require_target(target, root, "report", [kind, run, "--out", "FILE"])
+    folder = open_run(run, root, redact)
     with writing(target):
-        module.write(folders, target)
+        module.write(folder, target)
     echo(target)
 
 

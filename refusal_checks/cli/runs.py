@@ -102,7 +102,7 @@ def _show(run: RunFolder, verbose: bool, as_json: bool) -> None:
         facts = {"run": run.path.absolute().name, "folder": str(run.path)}
         echo(json_text(facts | run_folder.dump_summary(summary)))
         return
-    for line in end.lines([(summary, run.path)], gate_table.fitting(), verbose):
+    for line in end.lines(summary, run.path, gate_table.fitting(), verbose):
         echo(str(line))
 
 

@@ -107,20 +107,20 @@ class RunResult:
         """Write the report with all answers as one HTML file."""
         from refusal_checks.reports.formats import html
 
-        html.write([self.run.folder], Path(fspath(path)))
+        html.write(self.run.folder, Path(fspath(path)))
 
     def write_junit(self, path: str | PathLike[str]) -> None:
         """Write JUnit XML with a case for each gate and each check of the judge."""
         from refusal_checks.reports import junit
 
-        junit.write([self.run], Path(fspath(path)))
+        junit.write(self.run, Path(fspath(path)))
 
     def write_reports(self, reports: ReportsTable) -> Iterator[str]:
         """Write the files that a spec names; yield one line about each."""
         folder = RunFolder(self.folder)
         for name, report, path in formats.targets(reports):
             try:
-                report.write([folder], path)
+                report.write(folder, path)
             except (OSError, DataError) as fault:
                 yield f"{name} report could not be written: {clean(str(fault))}"
                 continue

@@ -138,14 +138,13 @@ class SessionEnd:
         if run is None:
             return
         terminalreporter.write_sep("=", "refusal checks")
-        for text in github.commands([run.summary]):
+        for text in github.commands(run.summary):
             terminalreporter.write_line(text)
         writer = self._config.get_terminal_writer()
         width = gate_table.fitting(writer.fullwidth)
         verbosity = max(0, self._config.option.verbose)
-        folders = [(run.summary, run.folder.path)]
         notes = (*self._left(), *self._written, *options.misread(self._config))
-        for line in end.lines(folders, width, verbosity, notes):
+        for line in end.lines(run.summary, run.folder.path, width, verbosity, notes):
             for text, markup in line.pieces:
                 terminalreporter.write(text, **markup)
             terminalreporter.line("")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,15 +19,14 @@ CLASS = "refusal_checks"
 """Start of the class names of gates; a benchmark's name follows."""
 
 
-def write(runs: Sequence[RunView], path: Path) -> None:
+def write(run: RunView, path: Path) -> None:
     from junit_xml import TestSuite, to_xml_report_string
 
-    suites = []
-    for run in runs:
-        properties = junit_properties.of_decision(run.decision)
-        name = clean(run.candidate, 200)
-        suites.append(TestSuite(name, list(_cases(run)), properties=properties))
-    write_text(path, to_xml_report_string(suites, prettyprint=False))
+    properties = junit_properties.of_decision(run.decision)
+    suite = TestSuite(
+        clean(run.candidate, 200), list(_cases(run)), properties=properties
+    )
+    write_text(path, to_xml_report_string([suite], prettyprint=False))
 
 
 def _cases(run: RunView) -> Iterator[TestCase]:

@@ -47,21 +47,16 @@ def table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> Iterator[str
         yield f"| {' | '.join(cells)} |"
 
 
-def gates(runs: Sequence[RunSummary], error: Callable[[str], str]) -> Iterator[str]:
+def gates(run: RunSummary, error: Callable[[str], str]) -> Iterator[str]:
     """The table of all gates; ``error`` formats why one has no verdict."""
 
     def cells(row: rows.Row) -> list[str]:
-        mark, gate, candidate, *figures = row.columns
+        mark, gate, *figures = row.columns
         figures = [error(row.error), *figures[1:]] if row.error else figures
         bold, indent = ("**", "") if row.is_main else ("", "&emsp;")
-        named = [
-            f"{bold}{mark}{bold}",
-            f"{indent}{code(gate)}",
-            code(candidate) if candidate else "",
-        ]
-        return [*named, *figures]
+        return [f"{bold}{mark}{bold}", f"{indent}{code(gate)}", *figures]
 
-    lines = [rows.HEADER, *map(cells, rows.rows(runs))]
+    lines = [rows.HEADER, *map(cells, rows.rows(run))]
     columns = (
         column
         for column in zip(*lines, strict=True)
@@ -72,11 +67,11 @@ def gates(runs: Sequence[RunSummary], error: Callable[[str], str]) -> Iterator[s
 
 
 def failures(
-    runs: Sequence[RunSummary], details: Callable[[Verdict], Iterable[str]]
+    run: RunSummary, details: Callable[[Verdict], Iterable[str]]
 ) -> Iterator[list[str]]:
-    for title, verdict in rows.titled(runs):
+    for gate, verdict in run.verdicts.items():
         if not verdict.passed:
-            heading = f"{title} (waived)" if verdict.waived else title
+            heading = f"{gate} (waived)" if verdict.waived else gate
             yield list(folded(heading, details(verdict)))
 
 

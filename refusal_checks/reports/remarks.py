@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
 
@@ -225,7 +225,7 @@ def beside_the_gates(run: RunSummary) -> list[str]:
     """Remarks for the page that none of its parts shows."""
     lines = [*run.manifest.misnamed, *run.manifest.left_out, *run.notes]
     lines += unneeded_acceptances(run)
-    lines += of_judges([run])
+    lines += of_judges(run)
     lines += of_agreement(run)
     lines += of_labels(run)
     for name, summary in run.benchmarks.items():
@@ -276,13 +276,12 @@ def worst_answers(run: RunSummary) -> Iterator[str]:
             )
 
 
-def of_judges(runs: Iterable[RunSummary]) -> list[str]:
+def of_judges(run: RunSummary) -> list[str]:
     """Remarks by the providers of judges, shown at the end of every run that uses them."""
     lines = []
-    for run in runs:
-        for judge in run.manifest.models.judges.values():
-            if judge.remark and judge.remark not in run.notes:
-                lines.append(judge.remark)
+    for judge in run.manifest.models.judges.values():
+        if judge.remark and judge.remark not in run.notes:
+            lines.append(judge.remark)
     return list(dict.fromkeys(lines))
 
 

@@ -15,16 +15,15 @@ from refusal_checks.results.summary import RunSummary
 
 CANDIDATE_WIDTH = 20
 
-HEADER = ("", "gate", "candidate", "figure", "n", "threshold", "change", "invalid")
+HEADER = ("", "gate", "figure", "n", "threshold", "change", "invalid")
 
 
 class Row(NamedTuple):
-    """A gate of a candidate.
+    """A gate.
 
     Attributes:
         mark: outcome of its test, for example ``pass?``; ERROR without a verdict.
         gate: its id, as ``-k`` takes it.
-        candidate: empty if there is only one.
         is_main: whether it is the first row of a benchmark, whose gate stands for the benchmark.
         cells: the columns from figure to invalid, see ``HEADER``.
         error: why there is no verdict; the cells are then empty.
@@ -32,35 +31,31 @@ class Row(NamedTuple):
 
     mark: str
     gate: str
-    candidate: str
     is_main: bool
     cells: tuple[str, ...] = ("",) * 5
     error: str = ""
 
     @property
     def columns(self) -> tuple[str, ...]:
-        return (self.mark, self.gate, self.candidate, *self.cells)
+        return (self.mark, self.gate, *self.cells)
 
 
-def rows(runs: Sequence[RunSummary], verbose: bool = False) -> list[Row]:
-    """The rows of all runs: by benchmark, then gate, then candidate.
+def rows(run: RunSummary, verbose: bool = False) -> list[Row]:
+    """The rows of a run: by benchmark, then gate.
 
     Passing gates on the share of invalid answers, which has a column, are shown only if verbose.
     """
-    names = candidate_names(runs)
     rows = []
-    for ids in _benchmarks(runs):
+    for ids in _benchmarks(run):
         for gate in ids:
             is_main = gate == ids[0]
-            for run, name in zip(runs, names, strict=True):
-                verdict = run.verdicts.get(gate)
-                if gate in run.errors:
-                    error = clean(run.errors[gate])
-                    rows.append(Row("ERROR", clean(gate), name, is_main, error=error))
-                elif verdict and (is_main or verbose or not _is_extra(verdict)):
-                    cells = tuple(_cells(verdict))
-                    mark = sentences.mark(verdict)
-                    rows.append(Row(mark, clean(gate), name, is_main, cells))
+            verdict = run.verdicts.get(gate)
+            if gate in run.errors:
+                error = clean(run.errors[gate])
+                rows.append(Row("ERROR", clean(gate), is_main, error=error))
+            elif verdict and (is_main or verbose or not _is_extra(verdict)):
+                cells = tuple(_cells(verdict))
+                rows.append(Row(sentences.mark(verdict), clean(gate), is_main, cells))
     return rows
 
 
@@ -78,15 +73,13 @@ def main_gate(gates: Iterable[Gate]) -> Gate:
     )
 
 
-def _benchmarks(runs: Sequence[RunSummary]) -> Iterator[list[str]]:
+def _benchmarks(run: RunSummary) -> Iterator[list[str]]:
     """Ids of each benchmark's gates, main gate first."""
     gates: dict[str, dict[str, Gate | None]] = {}
-    for run in runs:
-        for gate_id, verdict in run.verdicts.items():
-            gates.setdefault(verdict.gate.benchmark, {})[gate_id] = verdict.gate
-    for run in runs:
-        for gate_id in run.errors:
-            gates.setdefault(benchmark_of(gate_id), {}).setdefault(gate_id, None)
+    for gate_id, verdict in run.verdicts.items():
+        gates.setdefault(verdict.gate.benchmark, {})[gate_id] = verdict.gate
+    for gate_id in run.errors:
+        gates.setdefault(benchmark_of(gate_id), {}).setdefault(gate_id, None)
     for by_id in gates.values():
         decided = [gate for gate in by_id.values() if gate]
         main = main_gate(decided).id if decided else next(iter(by_id))
@@ -110,22 +103,11 @@ def _cells(verdict: Verdict) -> Iterator[str]:
     yield f"{verdict.invalid.share:.1%}"
 
 
-def titled(runs: Sequence[RunSummary]) -> Iterator[tuple[str, Verdict]]:
-    for run, name in zip(runs, candidate_names(runs), strict=True):
-        for gate_id, verdict in run.verdicts.items():
-            yield f"{gate_id}, {name}" if name else gate_id, verdict
-
-
-def full_names(runs: Sequence[RunSummary]) -> list[str]:
-    """Full names of the candidates, each independent of the others; empty for a single run."""
-    return [clean(run.manifest.shown) if len(runs) > 1 else "" for run in runs]
-
-
 def candidate_names(runs: Sequence[RunSummary]) -> list[str]:
     """Short unique names of the candidates; empty for a single run."""
-    full = full_names(runs)
-    if len(full) < 2:
-        return full
+    if len(runs) < 2:
+        return [""]
+    full = [clean(run.manifest.shown) for run in runs]
     ends = [name.rpartition("#")[2].rstrip("/").rpartition("/")[2] for name in full]
     named = ends if len(set(ends)) == len(ends) else full
     short = told_apart(named, CANDIDATE_WIDTH)

@@ -179,21 +179,6 @@ def explains(summary: RunSummary, gate: str | None, phase: str) -> bool:
     return phase == "call" and not verdict.passed
 
 
-def weightiest(decisions: Iterable[ReleaseDecision]) -> ReleaseDecision:
-    """The worst of several runs' decisions, which stands for all of them."""
-    order = list(HEADLINES)
-    return min(
-        decisions,
-        # Of two open answers, wrong input (4) does not hide a fault (1).
-        key=lambda decision: (order.index(decision.answer), decision.exit_code),
-    )
-
-
-def together(summaries: Iterable[RunSummary]) -> str:
-    """The worst of several runs' answers, in a few words."""
-    return weightiest(map(release_decision, summaries)).headline
-
-
 def _waivers(verdicts: Iterable[Verdict]) -> dict[str, Waiver]:
     """Waivers that a run needed, by gate."""
     return {

@@ -160,7 +160,7 @@ def test_nothing_says_that_a_waived_gate_passed(project: Project) -> None:
 def github_commands(project: Project, found: Outcome) -> list[str]:
     """The workflow commands that a run prints in GitHub's CI."""
     project.setenv("GITHUB_ACTIONS", "true")
-    return list(github.commands([found.result.summary]))
+    return list(github.commands(found.result.summary))
 
 
 def test_another_failure_and_an_error_are_never_waived(project: Project) -> None:
@@ -240,6 +240,7 @@ def test_what_was_refused_in_all_answers_is_always_said(
     said = "prompts refused in all answers (worst_of_k_rate): smoke_unsafe 100.0%"
     for samples in (2, 1):
         found = project.evaluate(**KEYWORD, sampling_samples=samples)
-        runs = [(found.result.summary, found.result.folder)]
-        shown = in_one_line(" ".join(map(str, end.lines(runs, 200, verbosity))))
+        result = found.result
+        told = end.lines(result.summary, result.folder, 200, verbosity)
+        shown = in_one_line(" ".join(map(str, told)))
         assert (said in shown) is (samples == 2)

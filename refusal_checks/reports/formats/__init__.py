@@ -1,8 +1,8 @@
-"""Report formats: files that show finished runs. A format is a module here or an extension.
+"""Report formats: files that show a finished run. A format is a module here or an extension.
 
 A module is a format if it defines what ``Format`` lists. Its name is a key of the run file's
 ``[reports]``. If it has an option or a USUAL_FILE, it is also a kind of
-``refusal-checks report KIND RUN... --out FILE``. It may also define
+``refusal-checks report KIND RUN --out FILE``. It may also define
 
 - ``USUAL_FILE``: the file that this command writes where ``--out`` names none.
 - ``METAVAR``: what the option takes in place of a FILE, for example ``PROJECT``. The path that
@@ -14,7 +14,7 @@ A module is a format if it defines what ``Format`` lists. Its name is a key of t
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Protocol, cast
 
@@ -36,12 +36,12 @@ class Format(Protocol):
     VARIABLE: str  # the environment variable that replaces the option; empty for none
     HELP: str  # what is written, in a few words
 
-    def write(self, runs: Sequence[RunFolder], path: Path) -> None:
-        """Write one file about all runs.
+    def write(self, run: RunFolder, path: Path) -> None:
+        """Write one file about the run.
 
         Raises:
             OSError: the file cannot be written.
-            DataError: a run's folder is damaged.
+            DataError: the run's folder is damaged.
         """
 
 

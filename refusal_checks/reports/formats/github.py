@@ -4,17 +4,16 @@ Syntax: https://docs.github.com/actions/reference/workflows-and-actions/workflow
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
 from refusal_checks.core.text import clean, count
 from refusal_checks.gates.sentences import sentence
-from refusal_checks.judges.trust.floors import Check
-from refusal_checks.reports import markdown, messages, remarks, rows
+from refusal_checks.reports import markdown, messages, remarks
 from refusal_checks.reports.explain import doubt, select
 from refusal_checks.reports.markdown import code, escape
-from refusal_checks.results.release import release_decision, together
+from refusal_checks.results.release import release_decision
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary
 
@@ -27,26 +26,23 @@ POINTS = 8  # most points of one kind above the table
 ANNOTATIONS = 10  # most annotations of each kind that GitHub shows for one step
 
 
-def write(runs: Sequence[RunFolder], path: Path) -> None:
-    summaries = [run.summary() for run in runs]
+def write(run: RunFolder, path: Path) -> None:
+    summary = run.summary()
     details = markdown.failures(
-        summaries, lambda verdict: messages.message(verdict).split("\n")
+        summary, lambda verdict: messages.message(verdict).split("\n")
     )
     with path.open("ab") as file:
-        sections = chain([_head(summaries)], details)
+        sections = chain([_head(summary)], details)
         text = markdown.within(LARGEST - file.tell(), sections, "folder")
         file.write(text.encode("utf-8", "replace"))
 
 
-def _head(runs: Sequence[RunSummary]) -> Iterator[str]:
-    yield f"## May it ship? {escape(together(runs))}"
-    shown_points: set[str] = set()
-    for run in runs:
-        yield from ("", f"**{escape(release_decision(run).line, 2000)}**", "")
-        points = [line for line in _points(run) if line not in shown_points]
-        shown_points.update(points)  # of a judge that the runs share, for example
-        yield from points
-    yield from ("", *markdown.gates(runs, code), "")
+def _head(run: RunSummary) -> Iterator[str]:
+    decision = release_decision(run)
+    yield f"## May it ship? {escape(decision.headline)}"
+    yield from ("", f"**{escape(decision.line, 2000)}**", "")
+    yield from _points(run)
+    yield from ("", *markdown.gates(run, code), "")
 
 
 def _points(run: RunSummary) -> Iterator[str]:
@@ -73,34 +69,28 @@ def _points(run: RunSummary) -> Iterator[str]:
     yield f"- candidate {code(run.manifest.candidate)}, judge {code(run.manifest.judge)}"
 
 
-def commands(runs: Sequence[RunSummary]) -> Iterator[str]:
+def commands(run: RunSummary) -> Iterator[str]:
     """Annotations, one line per gate that failed or warns; none outside GitHub Actions."""
     if os.environ.get("GITHUB_ACTIONS") != "true":
         return
     errors: list[tuple[str, str]] = []
     warnings: list[tuple[str, str]] = []
-    # A check of the judge that several runs share is told once.
-    missed: dict[str, Check] = {}
-    for run in runs:
-        for check in run.judge.checks if run.judge else ():
-            if not check.passed:
-                missed[check.headline] = check
-    for headline, check in missed.items():
+    for check in run.judge.checks if run.judge else ():
+        if check.passed:
+            continue
         if check.mark == "FAIL":
-            errors.append((f"test_judge[{check.figure}]", headline))
+            errors.append((f"test_judge[{check.figure}]", check.headline))
         elif check.mark == "weak":
-            warnings.append(("judge", headline))
-    for title, verdict in rows.titled(runs):
+            warnings.append(("judge", check.headline))
+    for gate, verdict in run.verdicts.items():
         if verdict.fails:
-            errors.append((title, sentence(verdict)))
+            errors.append((gate, sentence(verdict)))
         elif verdict.waived:
             texts = [*select(verdict, "waiver"), sentence(verdict)]
-            warnings.append((title, "; ".join(texts)))
+            warnings.append((gate, "; ".join(texts)))
         elif verdict.passed and verdict.warns:
-            warnings.append((title, doubt(verdict)))
-    for run, name in zip(runs, rows.candidate_names(runs), strict=True):
-        for gate, error in run.errors.items():
-            errors.append((f"{gate}, {name}" if name else gate, error))
+            warnings.append((gate, doubt(verdict)))
+    errors += run.errors.items()
     for kind, annotations in (("error", errors), ("warning", warnings)):
         for title, message in annotations[:ANNOTATIONS]:
             # One harmless line each, escaped as commands are.

@@ -1,6 +1,5 @@
 """One self-contained HTML file: the decision, the gates, charts, and every record."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from refusal_checks.results.run_folder import RunFolder
@@ -11,7 +10,7 @@ USUAL_FILE = "report.html"
 HELP = "write an HTML report of the runs to this file"
 
 
-def write(runs: Sequence[RunFolder], path: Path) -> None:
+def write(run: RunFolder, path: Path) -> None:
     from refusal_checks.reports.page import page  # templates, which no other run needs
 
-    page.write_runs(runs, path)
+    page.write_runs([run], path)

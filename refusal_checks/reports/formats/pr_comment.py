@@ -14,7 +14,7 @@ from refusal_checks.gates.verdict import Verdict
 from refusal_checks.reports import markdown
 from refusal_checks.reports.explain import remarks_on
 from refusal_checks.reports.markdown import code, escape
-from refusal_checks.results.release import release_decision, together
+from refusal_checks.results.release import release_decision
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary
 
@@ -28,8 +28,8 @@ MARKER = "<!-- refusal-checks -->"
 LARGEST = 60_000  # most bytes; GitHub refuses comments of more than 65,536 characters
 
 
-def write(runs: Sequence[RunFolder], path: Path) -> None:
-    sections = _sections([_public(run.summary()) for run in runs])
+def write(run: RunFolder, path: Path) -> None:
+    sections = _sections(_public(run.summary()))
     write_text(path, markdown.within(LARGEST, sections, "report"))
 
 
@@ -40,17 +40,17 @@ def _public(run: RunSummary) -> RunSummary:
     return replace(run, manifest=run.manifest.extended(**shown))
 
 
-def _sections(runs: Sequence[RunSummary]) -> Iterator[Sequence[str]]:
+def _sections(run: RunSummary) -> Iterator[Sequence[str]]:
     """Sections of the comment; the last ones are left out first."""
-    yield MARKER, f"## Refusal checks: {escape(together(runs))}", ""
-    for run in runs:
-        models = f"{code(run.manifest.shown)} judged by {code(run.manifest.judge)}"
-        yield [f"- {models}: {escape(placeless(release_decision(run).line), 2000)}"]
-        yield [f"- {escape(placeless(line), 600)}" for line in run.manifest.left_out]
-    header, ruler, *lines = markdown.gates(runs, lambda _: "no verdict")
+    decision = release_decision(run)
+    yield MARKER, f"## Refusal checks: {escape(decision.headline)}", ""
+    models = f"{code(run.manifest.shown)} judged by {code(run.manifest.judge)}"
+    yield [f"- {models}: {escape(placeless(decision.line), 2000)}"]
+    yield [f"- {escape(placeless(line), 600)}" for line in run.manifest.left_out]
+    header, ruler, *lines = markdown.gates(run, lambda _: "no verdict")
     yield "", header, ruler
     yield from ([line] for line in lines)
-    yield from markdown.failures(runs, _news)
+    yield from markdown.failures(run, _news)
 
 
 def _news(verdict: Verdict) -> list[str]:

@@ -25,43 +25,33 @@ from refusal_checks.results.summary import RunSummary
 ROWS = 12
 """Above so many rows, the table folds passed gates on groups."""
 
-Runs = Sequence[tuple[RunSummary, Path]]
-"""Runs that have ended, each with its folder."""
-
 
 def lines(
-    runs: Runs, width: int, verbosity: int = 0, reports: Iterable[str] = ()
+    run: RunSummary,
+    folder: Path,
+    width: int,
+    verbosity: int = 0,
+    reports: Iterable[str] = (),
 ) -> Iterator[Line]:
-    """Everything that the terminal shows about ended runs, with the answer last."""
-    summaries = [summary for summary, _ in runs]
-    named = []
-    for name, summary in zip(
-        table_rows.candidate_names(summaries), summaries, strict=True
-    ):
-        named.append((f"{name}: " if name else "", summary))
-
-    for name, summary in named:
-        for line in summary.failure.splitlines():
-            yield Line(name + clean(line, 1000))
-    yield from _table(summaries, width, verbosity)
-    for text in _remarks(runs, named, width, verbosity):
+    """Everything that the terminal shows about an ended run, with the answer last."""
+    for line in run.failure.splitlines():
+        yield Line(clean(line, 1000))
+    yield from _table(run, width, verbosity)
+    for text in _remarks(run, folder, width, verbosity):
         yield Line(text)
-    yield from _places(runs, list(reports))
-    for name, summary in named:
-        decision = release_decision(summary)
-        first, *further = decision.question_lines
-        texts = wrapped(f"{name}{first}", width)
-        for reason in further:
-            texts += [f"  {text}" for text in wrapped(reason, width - 2)]
-        for text in texts:
-            yield Line("", text, is_bold=True, colour=decision.answer)
+    yield from _places(run, folder, list(reports))
+    decision = release_decision(run)
+    first, *further = decision.question_lines
+    texts = wrapped(first, width)
+    for reason in further:
+        texts += [f"  {text}" for text in wrapped(reason, width - 2)]
+    for text in texts:
+        yield Line("", text, is_bold=True, colour=decision.answer)
 
 
-def _table(
-    summaries: Sequence[RunSummary], width: int, verbosity: int
-) -> Iterator[Line]:
+def _table(run: RunSummary, width: int, verbosity: int) -> Iterator[Line]:
     """The table; if it is long, passed gates on groups are only counted."""
-    rows = table_rows.rows(summaries, verbosity > 0)
+    rows = table_rows.rows(run, verbosity > 0)
     shown = rows
     if not verbosity and len(rows) > ROWS:
         shown = [row for row in rows if not _is_passed_group(row)]
@@ -76,33 +66,28 @@ def _is_passed_group(row: Row) -> bool:
 
 
 def _remarks(
-    runs: Runs, named: Sequence[remark_lines.Named], width: int, verbosity: int
+    run: RunSummary, folder: Path, width: int, verbosity: int
 ) -> Iterator[str]:
     if not verbosity:
-        yield from remark_lines.brief_lines(named, width)
-        for text in remarks.of_judges([summary for _, summary in named]):
+        yield from remark_lines.brief_lines(run, width)
+        for text in remarks.of_judges(run):
             yield from remark_lines.fitted(text, width)
         return
-    for name, summary in named:
-        for text in remark_lines.full_lines(summary):
-            yield from remark_lines.fitted(name + text, width)
-    yield from footer(runs, width)
+    for text in remark_lines.full_lines(run):
+        yield from remark_lines.fitted(text, width)
+    yield from footer(run, folder, width)
 
 
-def _places(runs: Runs, reports: Sequence[str]) -> Iterator[Line]:
-    """Paths of reports and runs, and how to read the answers if no page was written."""
+def _places(run: RunSummary, folder: Path, reports: Sequence[str]) -> Iterator[Line]:
+    """Paths of reports and run, and how to read the answers if no page was written."""
     for report in reports:
         yield Line(report)
-    for _, folder in runs:
-        yield Line(f"run folder {folder}")
+    yield Line(f"run folder {folder}")
     has_page = any(report.startswith("html report") for report in reports)
-    has_passed = True
-    for summary, _ in runs:
-        if not all(verdict.passed for verdict in summary.verdicts.values()):
-            has_passed = False
+    has_passed = all(verdict.passed for verdict in run.verdicts.values())
     if not has_page and not has_passed:
-        names = shlex.join(_run_name(folder) for _, folder in runs)
-        yield Line(f"to read the answers: refusal-checks report html {names}")
+        name = shlex.quote(_run_name(folder))
+        yield Line(f"to read the answers: refusal-checks report html {name}")
 
 
 def _run_name(folder: Path) -> str:

@@ -1,15 +1,15 @@
-"""Footer of runs: models, judge, engines, tokens, time."""
+"""Footer of a run: models, judge, engines, tokens, time."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from refusal_checks.core.layout import wrapped
 from refusal_checks.core.text import clean
 from refusal_checks.core.verdicts import Reason
 from refusal_checks.judges.trust.check_sets import KINDS
-from refusal_checks.judges.trust.floors import Check, JudgeCheck
+from refusal_checks.judges.trust.floors import JudgeCheck
 from refusal_checks.models.client.usage import Usage
 from refusal_checks.reports import remarks
 from refusal_checks.reports.terminal.gate_table import WIDTH
@@ -18,33 +18,25 @@ from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.summary import RunSummary
 
 
-def footer(
-    runs: Sequence[tuple[RunSummary, Path]], width: int = WIDTH
-) -> Iterator[str]:
-    """The footer of runs, each with its folder. Lines with names and paths may be long.
-
-    A check of the judge that candidates share is shown once.
-    """
-    for line in remarks.of_judges([summary for summary, _ in runs]):
+def footer(summary: RunSummary, folder: Path, width: int = WIDTH) -> Iterator[str]:
+    """The footer of a run. Lines with names and paths may be long."""
+    for line in remarks.of_judges(summary):
         yield from wrapped(line, width)
-    shown: list[tuple[Check, ...]] = []
-    for summary, folder in runs:
-        manifest = summary.manifest
-        yield _models(manifest)
-        if summary.judge and summary.judge.checks not in shown:
-            shown.append(summary.judge.checks)
-            for line in _judge(summary.judge):
-                yield from wrapped(line, width)
-            if summary.judge_means:
-                yield from wrapped(f"  {clean(summary.judge_means, 500)}", width)
-        yield from _disagreements(summary, folder)
-        yield from _options_read(summary)
-        yield from _engines(manifest)
-        for line in (*tokens(manifest.tokens), *_time(summary)):
+    manifest = summary.manifest
+    yield _models(manifest)
+    if summary.judge:
+        for line in _judge(summary.judge):
             yield from wrapped(line, width)
-        yield from _unpinned(manifest)
-        if manifest.store:
-            yield f"store {manifest.store}"
+        if summary.judge_means:
+            yield from wrapped(f"  {clean(summary.judge_means, 500)}", width)
+    yield from _disagreements(summary, folder)
+    yield from _options_read(summary)
+    yield from _engines(manifest)
+    for line in (*tokens(manifest.tokens), *_time(summary)):
+        yield from wrapped(line, width)
+    yield from _unpinned(manifest)
+    if manifest.store:
+        yield f"store {manifest.store}"
 
 
 def _models(manifest: Manifest) -> str:

@@ -1,4 +1,4 @@
-"""Remarks on runs as terminal lines: a few of the most important, or all."""
+"""Remarks on a run as terminal lines: a few of the most important, or all."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from refusal_checks.core.layout import columns, cut, padded, wrapped
 from refusal_checks.core.text import clean, count
-from refusal_checks.gates.sentences import miss, sentence, worst_first
+from refusal_checks.gates.sentences import sentence
 from refusal_checks.metrics import main_metric
 from refusal_checks.reports import remarks
 from refusal_checks.reports.explain import select
@@ -20,52 +20,32 @@ MOST = 5
 MOST_NAMED = 4
 """Most benchmarks of which a line tells what was refused in all answers."""
 
-Named = tuple[str, RunSummary]
-"""A run and the prefix of its lines: its name and a colon; empty for a single run."""
 
-
-def brief_lines(runs: Sequence[Named], width: int) -> Iterator[str]:
-    """The most important remarks on the runs, worst first.
-
-    Every candidate that fails has its worst sentence, however many they are.
-    """
+def brief_lines(run: RunSummary, width: int) -> Iterator[str]:
+    """The most important remarks on the run, worst first."""
     always: list[list[str]] = []
     if_room: list[list[str]] = []
-    failing = [(name, run) for name, run in runs if worst_first(run.verdicts.values())]
-    failing.sort(key=lambda named: -_worst_miss(named[1]))
-    for name, run in failing:
-        for number, (text, example) in enumerate(remarks.wrong(run)):
-            lines = fitted(name + text, width)
-            if len(failing) > 1 and number == 0:
-                always.append(lines)
-            else:
-                if_room.append(lines)
-            if example and len(failing) == 1:
-                if_room.append([_example_line(name, example, width)])
-    for name, run in runs:
-        for text in (*run.manifest.misnamed, *run.manifest.left_out):
-            always.append(fitted(name + clean(text), width))
-        for text in remarks.of_agreement(run):
-            always.append(fitted(name + text, width))
-        refused = remarks.refused_in_all(run, MOST_NAMED)
-        if refused:
-            always.append(fitted(name + refused, width))
-    for remarks_of in (remarks.weighty, remarks.lighter):
-        for name, run in runs:
-            for text in remarks_of(run):
-                if_room.append(fitted(name + text, width))
+    for text, example in remarks.wrong(run):
+        if_room.append(fitted(text, width))
+        if example:
+            if_room.append([_example_line(example, width)])
+    for text in (*run.manifest.misnamed, *run.manifest.left_out):
+        always.append(fitted(clean(text), width))
+    for text in remarks.of_agreement(run):
+        always.append(fitted(text, width))
+    refused = remarks.refused_in_all(run, MOST_NAMED)
+    if refused:
+        always.append(fitted(refused, width))
+    for text in (*remarks.weighty(run), *remarks.lighter(run)):
+        if_room.append(fitted(text, width))
 
     for lines in always:
         yield from lines
     yield from _as_many_as_fit(if_room, width)
 
 
-def _worst_miss(run: RunSummary) -> float:
-    return max(map(miss, worst_first(run.verdicts.values())))
-
-
-def _example_line(name: str, example: Example, width: int) -> str:
-    start = f'{name}  {clean(example.id, 40)} "'
+def _example_line(example: Example, width: int) -> str:
+    start = f'  {clean(example.id, 40)} "'
     end = '"'
     if example.more:
         end = f'" and {count(example.more, "more prompt")}'

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from refusal_checks.reports.formats import html
+from refusal_checks.reports.page.page import write_runs
 from tests.chromium import ROWS, Watched, browser, why_not
 from tests.report_runs import refusals, usual, write_run
 
@@ -41,7 +41,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     other = {"safe": list(refusals("safe", 30, refused=0.1))}
     manifest = {"candidate": "demo:other", "judge": "demo:judge"}
     runs = [usual(folder / "one"), write_run(folder / "two", other, manifest=manifest)]
-    html.write(runs, folder / "report.html")
+    write_runs(runs, folder / "report.html")
     return folder / "report.html"
 
 

@@ -15,6 +15,7 @@ from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Binary, Label
 from refusal_checks.gates.gate import Gate
 from refusal_checks.reports.formats import html
+from refusal_checks.reports.page.page import write_runs
 from refusal_checks.reports.page.render import visible
 from tests.chromium import ROWS, unfold
 from tests.report_runs import HOSTILE, TEXTS, hostile, refusals, write_run
@@ -38,7 +39,7 @@ def test_what_scrolls_can_be_reached_by_keyboard(show: Show, tmp_path: Path) -> 
         for n, each in enumerate(refusals("many", 30, 1))
     ]
     run = write_run(tmp_path / "run", {"long": long, "many": many})
-    html.write([run], tmp_path / "report.html")
+    html.write(run, tmp_path / "report.html")
     page = show(tmp_path / "report.html", 360, 800)
     page.select_option("#benchmark", "long")
     unfold(page)
@@ -112,7 +113,7 @@ def test_a_narrow_screen_shows_the_manifest_whole(show: Show, tmp_path: Path) ->
     run = write_run(
         tmp_path / "run", {"many": list(refusals("many", 1))}, manifest=manifest
     )
-    html.write([run], tmp_path / "report.html")
+    html.write(run, tmp_path / "report.html")
     page = show(tmp_path / "report.html", 360, 800)
     value = page.get_by_text(platform["platform"])
     assert value.evaluate("node => node.getBoundingClientRect().height") < 60
@@ -163,7 +164,7 @@ def test_hundreds_of_hostile_texts_do_nothing(show: Show, tmp_path: Path) -> Non
             "two": TEXTS[::-1],
         }.items()  # whose prompts moved
     ]
-    html.write(runs, tmp_path / "report.html")
+    write_runs(runs, tmp_path / "report.html")
     page = show(tmp_path / "report.html")
     address, title = page.url.partition("#")[0], page.title()
     page.click("text=Clear")
@@ -199,7 +200,7 @@ def test_redacted_texts_are_told_from_answers(show: Show, tmp_path: Path) -> Non
     shape = "[redacted: sha256 0123456789ab, 12 characters]"
     verdict = Binary(Label.REFUSAL, None, shape)
     found = [Record(Prompt.single("a", shape), 0, Completion(shape), verdict)]
-    html.write([write_run(tmp_path / "run", {"mine": found})], tmp_path / "report.html")
+    html.write(write_run(tmp_path / "run", {"mine": found}), tmp_path / "report.html")
     page = show(tmp_path / "report.html")
     assert unfold(page).locator(".empty").all_inner_texts() == [shape] * 3
 

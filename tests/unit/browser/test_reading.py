@@ -200,7 +200,7 @@ def test_candidates_are_chosen(page: Page) -> None:
 
 def test_ten_thousand_records_are_usable(show: Show, tmp_path: Path) -> None:
     records = {"unsafe": list(refusals("unsafe", 2000, 5))}
-    html.write([write_run(tmp_path / "run", records)], tmp_path / "report.html")
+    html.write(write_run(tmp_path / "run", records), tmp_path / "report.html")
     page = show(tmp_path / "report.html")
     page.wait_for_selector(ROWS)
     assert count(page) == "1,020 prompts, 5,100 answers of 2,000 prompts"

@@ -65,7 +65,7 @@ def test_what_a_module_defines_is_found(install: Install) -> None:
         acme=BENCHMARK.format(name="acme")
         + METRIC.format(name="acme_rate")
         + "def build(setup): ...\nENGINE = object()\n"
-        + "OPTION = '--acme'\nVARIABLE = ''\nHELP = 'x'\ndef write(runs, path): ...\n"
+        + "OPTION = '--acme'\nVARIABLE = ''\nHELP = 'x'\ndef write(run, path): ...\n"
     )
     assert "acme" in benchmarks.discover()
     assert judges.discover()["acme"].judges_refusal is False
@@ -118,7 +118,7 @@ def test_an_import_error_names_the_extension_and_spares_the_others(
 
 
 SAME = BENCHMARK.format(name="same")
-PAGE = "OPTION = '--html'\nVARIABLE = HELP = ''\ndef write(runs, path): ..."
+PAGE = "OPTION = '--html'\nVARIABLE = HELP = ''\ndef write(run, path): ..."
 CARD = PAGE.replace("--html", "") + "\nUSUAL_FILE = 'card.md'"
 RATE = METRIC.format(name="rejection_rate")
 OWN = "one of refusal-checks"

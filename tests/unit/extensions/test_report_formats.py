@@ -60,7 +60,7 @@ def test_mlflow_has_the_run(
     monkeypatch.setenv("MLFLOW_TRACKING_URI", (tmp_path / "mlruns").as_uri())
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     for _ in range(2):
-        mlflow.write([with_facts(run, title="ORG/model: 安全")], Path("gates of ORG"))
+        mlflow.write(with_facts(run, title="ORG/model: 安全"), Path("gates of ORG"))
     client = MlflowClient()
     experiment = client.get_experiment_by_name("gates of ORG")
     found = client.search_runs([experiment.experiment_id])
@@ -73,7 +73,7 @@ def test_mlflow_has_the_run(
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://user:secret@127.0.0.1:9")
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     with pytest.raises(DataError, match="MLflow: ") as caught:
-        mlflow.write([run], Path("x"))
+        mlflow.write(run, Path("x"))
     assert "secret" not in str(caught.value)
 
 
@@ -90,7 +90,8 @@ def offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_wandb_has_the_run_offline(run: RunFolder, offline: Path) -> None:
     pytest.importorskip("wandb", reason="wandb is not installed: its tests need it")
-    wandb.write([run, run], Path("gates"))
+    for _ in range(2):
+        wandb.write(run, Path("gates"))
     files = list(offline.glob("wandb/offline-run-*/*.wandb"))
     assert len(files) == 2
     content = files[0].read_bytes()
@@ -116,7 +117,7 @@ def test_a_library_that_is_missing_is_named_with_its_remedy(
     name = module.__name__.rpartition(".")[2]
     monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.setattr("refusal_checks_extensions.trackers.find_spec", lambda _: None)
-    for call in (module.check, lambda: module.write([run], Path("x"))):
+    for call in (module.check, lambda: module.write(run, Path("x"))):
         with pytest.raises(
             UserError, match=rf'pip install "refusal-checks-extensions\[{name}\]"'
         ):
@@ -137,12 +138,12 @@ def test_a_library_that_is_broken_ends_no_session(
             monkeypatch.delitem(sys.modules, loaded)
     module.check()
     with pytest.raises(DataError, match="Descriptors cannot be created"):
-        module.write([run], Path("x"))
+        module.write(run, Path("x"))
 
 
 def test_a_model_card_has_each_gate_as_a_result(run: RunFolder, tmp_path: Path) -> None:
     path = tmp_path / "README.md"
-    model_card.write([with_facts(run, title="ORG/model")], path)
+    model_card.write(with_facts(run, title="ORG/model"), path)
     data = ModelCard.load(path).data
     verdicts = run.summary().verdicts
     assert data.model_name == "ORG/model"
@@ -173,7 +174,7 @@ def test_a_card_keeps_its_text_and_others_results_and_replaces_its_own(
     head = f"license: mit\nmodel-index:\n- name: mine\n{OTHERS}"
     path.write_text(f"---\n{head}---\n# My model\n\nWords: é 安全\n", encoding)
     for _ in range(2):
-        model_card.write([run], path)
+        model_card.write(run, path)
     card = ModelCard.load(path)
     assert (card.data.license, card.data.model_name) == ("mit", "mine")
     datasets = [result.dataset_type for result in card.data.eval_results]
@@ -191,7 +192,7 @@ def test_a_card_tells_nothing_of_machines_and_networks(
         "judge": "/home/ann/models/judge, http://ann:pw@secret-host/v1#judge",
     }
     path = tmp_path / "README.md"
-    model_card.write([with_facts(run, **facts)], path)
+    model_card.write(with_facts(run, **facts), path)
     text = unescape(path.read_text())
     assert "…/judge" in text
     assert not re.search(r"\b(ann|10\.0\.0\.5|secret-host)\b", text)
@@ -213,10 +214,8 @@ def test_a_card_that_is_none_or_of_several_models_and_several_runs_are_refused(
     ):
         path.write_bytes(text)
         with pytest.raises(DataError, match=said):
-            model_card.write([run], path)
+            model_card.write(run, path)
         assert path.read_bytes() == text
-    with pytest.raises(DataError, match="one card per model"):
-        model_card.write([run, run], path)
 
 
 @contextmanager
@@ -246,7 +245,7 @@ def test_a_chat_gets_one_message_without_mentions_or_texts(
 ) -> None:
     with chat() as (url, seen):
         monkeypatch.setenv(webhook.VARIABLE, url)
-        webhook.write([with_facts(run, title="<!channel> & <@U1>")], Path(url))
+        webhook.write(with_facts(run, title="<!channel> & <@U1>"), Path(url))
     (body,) = seen
     message = json.loads(body)
     text = message["text"]
@@ -264,6 +263,6 @@ def test_a_chat_that_refuses_is_named_without_its_secret(
     with chat(status) as (url, seen):
         monkeypatch.setenv(webhook.VARIABLE, url)
         with pytest.raises(DataError, match=f"HTTP {status}") as caught:
-            webhook.write([run], Path("x"))
+            webhook.write(run, Path("x"))
     assert "SECRET" not in str(caught.value)
     assert len(seen) == 1

@@ -276,9 +276,9 @@ ASKED = SecondAsked("bundled", "org/j\x1b[31m", 30, 400)
 def test_a_remark_on_a_judge_is_said_once_and_not_beside_the_same_note() -> None:
     judges = {"small": ModelFacts(remark="measured on news"), "org/j": ModelFacts()}
     run = RunSummary(Manifest(models=Models(judges=judges)))
-    assert of_judges([run, run]) == ["measured on news"]
+    assert of_judges(run) == ["measured on news"]
     run.note("measured on news")
-    assert of_judges([run]) == []
+    assert of_judges(run) == []
 
 
 def test_what_judges_were_asked(snapshot: SnapshotAssertion) -> None:

@@ -62,12 +62,10 @@ def saying(text: str) -> RunSummary:
     )
 
 
-def written(folder: Path, *runs: RunSummary) -> str:
-    path, folders = folder / "summary.md", []
-    for number, run in enumerate(runs):
-        folders.append(RunFolder(folder / str(number)))
-        folders[-1].write_summary(run)
-    github.write(folders, path)
+def written(folder: Path, run: RunSummary) -> str:
+    path, own = folder / "summary.md", RunFolder(folder / "run")
+    own.write_summary(run)
+    github.write(own, path)
     return path.read_text(encoding="utf-8")
 
 
@@ -110,7 +108,7 @@ def test_an_annotation_is_one_line_and_one_command(text: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GITHUB_ACTIONS", "true")
         lines = list(
-            github.commands([saying("x" + text.encode("utf-8", "replace").decode())])
+            github.commands(saying("x" + text.encode("utf-8", "replace").decode()))
         )
     assert len(lines) == 3
     for line in lines:
@@ -130,12 +128,12 @@ def test_gates_that_warn_are_annotated_on_github_and_no_more_than_are_shown(
         f"f{n}": failed for n in range(20)
     }
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
-    lines = list(github.commands([RunSummary(verdicts=verdicts)]))
+    lines = list(github.commands(RunSummary(verdicts=verdicts)))
     assert [line.partition(" ")[0] for line in lines] == ["::error"] * 10 + [
         "::warning"
     ] * 10
     monkeypatch.delenv("GITHUB_ACTIONS")
-    assert not list(github.commands([RunSummary(verdicts=verdicts)]))
+    assert not list(github.commands(RunSummary(verdicts=verdicts)))
 
 
 def test_the_summary_is_appended_and_holds_table_and_offenders(tmp_path: Path) -> None:
@@ -168,18 +166,15 @@ def test_a_judge_that_is_not_trusted_is_told_once(
         "nonsense", wilson(0.5, 8), 0.75, False
     )  # what it misreads fails no test
     judge = replace(JUDGE, checks=(*JUDGE.checks, weak))
-    runs = [
-        RunSummary(
-            Manifest(candidate=name), verdicts={passed.gate.id: passed}, judge=judge
-        )
-        for name in "ab"
-    ]
-    failed, misread = github.commands(runs)
+    run = RunSummary(
+        Manifest(candidate="a"), verdicts={passed.gate.id: passed}, judge=judge
+    )
+    failed, misread = github.commands(run)
     assert failed.startswith(
         "::error title=test_judge[injection]::judge injection 50.0%25 ["
     )
     assert misread.startswith("::warning title=judge::judge nonsense 50.0%25 [")
-    page = written(tmp_path, *runs)
+    page = written(tmp_path, run)
     assert page.startswith("## May it ship? Not decided\n\n**Not decided: ")
     shown = rendered(page)[1]
     assert (

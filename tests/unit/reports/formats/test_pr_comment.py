@@ -52,7 +52,7 @@ def test_a_comment_is_markdown_without_texts_or_mentions(
     run: RunFolder, tmp_path: Path
 ) -> None:
     path, name = tmp_path / "comment.md", "a|b <img src=x> @all"
-    pr_comment.write([changed(waived(run), candidate=name, title=name), run], path)
+    pr_comment.write(changed(waived(run), candidate=name, title=name), path)
     text = path.read_text()
     assert text.startswith(f"{pr_comment.MARKER}\n## Refusal checks: Yes, with ")
     assert not any(word in text for word in TEXTS)
@@ -70,7 +70,7 @@ def test_a_comment_fits(
 ) -> None:
     monkeypatch.setattr(pr_comment, "LARGEST", 1000)
     path = tmp_path / "comment.md"
-    pr_comment.write([run], path)
+    pr_comment.write(run, path)
     text = path.read_text()
     assert len(text.encode()) <= 1000
     assert text.rstrip().endswith("see the run's report.")
@@ -90,11 +90,13 @@ def test_a_comment_tells_nothing_of_machines_and_networks(
     judge = JudgeCheck("http://ann:pw@secret-host/v1#judge", "", (weak,), 8, 1.0)
     safe = {"safe": list(refusals("safe", 60, refused=0.1))}
     doubtful = write_run(tmp_path / "doubtful", safe, GATES[3:], judge=judge)
-    pr_comment.write([placed, placed, doubtful], path)
-    text = unescape(path.read_text()).replace("\\", "")
-    assert "…/judge" in text
-    assert "…/v1#judge misreads" in text
-    assert not re.search(r"\b(ann|10\.0\.0\.5|secret-host)\b", text)
+    texts = []
+    for each in (placed, doubtful):
+        pr_comment.write(each, path)
+        texts.append(unescape(path.read_text()).replace("\\", ""))
+    assert "…/judge" in texts[0]
+    assert "…/v1#judge misreads" in texts[1]
+    assert not re.search(r"\b(ann|10\.0\.0\.5|secret-host)\b", " ".join(texts))
 
 
 def test_its_key_names_a_file_from_the_current_folder(

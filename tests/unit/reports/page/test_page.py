@@ -18,6 +18,7 @@ from refusal_checks.core.records import Completion, Record, Vote
 from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Binary, Label
 from refusal_checks.reports.formats import html
+from refusal_checks.reports.page.page import write_runs
 from refusal_checks.reports.page.payload import Payload
 from refusal_checks.reports.page.render import breaks, embed, visible
 from refusal_checks.results.manifest import Manifest
@@ -37,13 +38,13 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Page:
         usual(folder / "one"),
         write_run(folder / "two", {}, manifest=other, judge=None),
     ]
-    html.write(runs, folder / "report.html")
+    write_runs(runs, folder / "report.html")
     return Page(folder / "report.html")
 
 
 def report(path: Path, **summary: Any) -> Page:
     """The report of a run without records."""
-    html.write([write_run(path / "run", {}, **summary)], path / "report.html")
+    html.write(write_run(path / "run", {}, **summary), path / "report.html")
     return Page(path / "report.html")
 
 
@@ -146,13 +147,13 @@ def test_folders_are_made_and_a_damaged_run_leaves_an_earlier_report_alone(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "reports" / "today" / "report.html"
-    html.write([write_run(tmp_path / "good", {})], path)
+    html.write(write_run(tmp_path / "good", {}), path)
     assert Page(path).words.count("May it ship?") == 1
     path.write_text("earlier")
     run = usual(tmp_path / "run")
     (run.path / "records" / "unsafe.jsonl").write_text("{")
     with pytest.raises(DataError, match=r"unsafe\.jsonl"):
-        html.write([run], path)
+        html.write(run, path)
     assert path.read_text() == "earlier"
     assert [file.name for file in path.parent.iterdir()] == ["report.html"]
 
@@ -180,7 +181,7 @@ def test_any_text_comes_back_and_makes_no_element(
     run = RunFolder(folder)
     run.write_summary(RunSummary(Manifest(candidate=name), notes=[text]))
     run.write_records("mine", [record])
-    html.write([run], folder / "report.html")
+    html.write(run, folder / "report.html")
     page = Page(folder / "report.html")
     assert len(page.scripts) == 3
     (found,) = page.data("records")

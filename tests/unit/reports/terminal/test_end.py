@@ -35,10 +35,10 @@ FOLDER = Path("runs/one")
 
 
 def shown(
-    *runs: RunSummary, width: int = 80, verbosity: int = 0, report: str = ""
+    run: RunSummary, width: int = 80, verbosity: int = 0, report: str = ""
 ) -> list[str]:
-    folders, reports = [(each, FOLDER) for each in runs], [report] * bool(report)
-    return [str(line) for line in end.lines(folders, width, verbosity, reports)]
+    reports = [report] * bool(report)
+    return [str(line) for line in end.lines(run, FOLDER, width, verbosity, reports)]
 
 
 def breach() -> RunSummary:
@@ -59,16 +59,6 @@ def worse() -> RunSummary:
     )
 
 
-def candidates() -> list[RunSummary]:
-    """One of three passes, and one fails worse than the other."""
-    gates = [replace(STRICT, benchmark=f"b{n}") for n in range(4)]
-    words = {"some": "C " * 9 + "R " * 31, "all": "C " * 40, "none": "R " * 40}
-    return [
-        run(*(decide(gate, records(answers)) for gate in gates), candidate=name)
-        for name, answers in words.items()
-    ]
-
-
 def doubtful_groups() -> RunSummary:
     doubtful = decide(STRICT, records("R R C"))
     return run(*(of_group(doubtful, f"g{number}") for number in range(30)))
@@ -87,21 +77,18 @@ def failed_redacted() -> RunSummary:
     return run(replace(failed, against=against))
 
 
-ENDS: dict[str, Callable[[], list[RunSummary]]] = {
-    "yes": lambda: [
-        run(
-            *(
-                decide(gate, records("R " * 60))
-                for gate in (STRICT, replace(STRICT, group="x"))
-            )
+ENDS: dict[str, Callable[[], RunSummary]] = {
+    "yes": lambda: run(
+        *(
+            decide(gate, records("R " * 60))
+            for gate in (STRICT, replace(STRICT, group="x"))
         )
-    ],
-    "breach": lambda: [breach()],
-    "worse than last time": lambda: [worse()],
-    "doubt": lambda: [run(decide(STRICT, records("R R R R C")))],
-    "candidates": candidates,
-    "failed twice": lambda: [failed_twice()],
-    "failed, redacted": lambda: [failed_redacted()],
+    ),
+    "breach": breach,
+    "worse than last time": worse,
+    "doubt": lambda: run(decide(STRICT, records("R R R R C"))),
+    "failed twice": failed_twice,
+    "failed, redacted": failed_redacted,
 }
 
 
@@ -110,7 +97,7 @@ ENDS: dict[str, Callable[[], list[RunSummary]]] = {
 def test_the_end_of_a_run(
     case: str, verbosity: int, snapshot: SnapshotAssertion
 ) -> None:
-    told = shown(*ENDS[case](), verbosity=verbosity, report="html report r.html")
+    told = shown(ENDS[case](), verbosity=verbosity, report="html report r.html")
     text = "\n".join(told)
     assert text == snapshot
     assert text.encode("cp437", "strict"), "our own words are in every code page"
@@ -120,16 +107,20 @@ def test_the_end_of_a_run(
 def test_a_command_is_named_where_there_is_no_page() -> None:
     told = "\n".join(shown(doubtful_groups(), width=WIDTH))
     assert "to read the answers: refusal-checks report html runs/one" in told
-    assert "to read the answers" not in "\n".join(shown(*ENDS["yes"]()))
+    assert "to read the answers" not in "\n".join(shown(ENDS["yes"]()))
 
 
-def test_the_answer_is_the_last_line_of_each_candidate_s_and_has_its_colour() -> None:
-    told = end.lines([(each, FOLDER) for each in candidates()], 80)
-    answers = [line for line in told if "May it ship?" in str(line)]
-    assert [str(line).split(":")[0] for line in answers] == ["some", "all", "none"]
-    red, green = {"red": True, "bold": True}, {"green": True}
-    assert [line.pieces[0][1] for line in answers] == [red, red, green]
-    assert answers[2].pieces[1][1] == {"bold": True}
+@pytest.mark.parametrize(
+    ("words", "markup"),
+    [("C " * 40, {"red": True, "bold": True}), ("R " * 40, {"green": True})],
+)
+def test_the_answer_is_the_last_line_and_has_its_colour(
+    words: str, markup: dict[str, bool]
+) -> None:
+    *_, last = end.lines(run(decide(STRICT, records(words))), FOLDER, 200)
+    assert str(last).startswith("May it ship?")
+    assert last.pieces[0][1] == markup
+    assert last.pieces[1][1] == {"bold": True}
 
 
 @pytest.mark.parametrize("width", [40, 60, 79, 99])
@@ -140,7 +131,7 @@ def test_remarks_take_five_lines_however_much_is_wrong(width: int) -> None:
     )
     many.notes = ["a note " * 20]
     assert len(shown(many)) < 20 + 12
-    below = list(remark_lines.brief_lines([("", many)], width))
+    below = list(remark_lines.brief_lines(many, width))
     assert len(below) <= remark_lines.MOST
     assert below[-1].startswith("-v shows ")
     assert all(
@@ -168,7 +159,7 @@ def test_the_command_that_is_shown_finds_the_run(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(project.RUNS_VARIABLE, "kept")
-    told = map(str, end.lines([(breach(), Path(folder))], 80))
+    told = map(str, end.lines(breach(), Path(folder), 80))
     (line,) = (line for line in told if "refusal-checks report" in line)
     assert line.endswith(f" report html {named}")
 
@@ -197,7 +188,7 @@ def test_the_footer_tells_what_the_figures_were_found_with(
 ) -> None:
     summary = RunSummary(FOOTERS[case])
     summary.benchmarks["bench"] = summarise(records("RR"), 0.95)
-    told = list(footer([(summary, FOLDER)]))
+    told = list(footer(summary, FOLDER))
     assert max(map(len, told)) <= WIDTH
     assert "\n".join(told) == snapshot
 

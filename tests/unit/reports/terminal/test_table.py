@@ -49,13 +49,6 @@ def with_benchmarks() -> RunSummary:
     return found
 
 
-def two_candidates() -> list[RunSummary]:
-    good = run(decide(RATE, records("R " * 40)), candidate="http://h/v1#org/one")
-    bad = run(decide(RATE, records("C " * 40)), candidate="/models/two/")
-    bad.failure = "the engine ended"
-    return [good, bad]
-
-
 def with_baseline() -> RunSummary:
     before, after = records("R " * 60), records("C " * 30 + "R " * 30)
     metrics = ("rejection_rate", "mean_refusal_confidence", "compliance_rate")
@@ -71,15 +64,15 @@ def with_groups() -> RunSummary:
     return run(*(decide(gate, answers) for gate in gates))
 
 
-def everything() -> list[RunSummary]:
-    """All columns for two candidates whose names are long and hostile."""
+def everything() -> RunSummary:
+    """All columns, with a candidate whose name is long and hostile."""
     gate = Gate("adversarial_unsafe_prompts", "mean_refusal_confidence", -0.5, 0.5)
     long = replace(gate, group_kind="c", group="\x1b[31m" + "contrast privacy " * 5)
     answers = records("R " * 40, c=str(long.group))
     earlier = Earlier(scores_of(records("R " * 40)))
     verdicts = decide(gate, answers, earlier=earlier), decide(long, answers)
     error = {"adversarial_unsafe_prompts-rejection_rate": "no valid verdict " * 20}
-    return [run(*verdicts, candidate=f"{name * 30}\x1b[2J", **error) for name in "ab"]
+    return run(*verdicts, candidate=f"{'a' * 30}\x1b[2J", **error)
 
 
 def ended_early() -> RunSummary:
@@ -103,34 +96,30 @@ def many_groups() -> RunSummary:
     return run(passed, failed, *(of_group(passed, f"g{n}") for n in range(30)))
 
 
-SHOWN: dict[str, Callable[[], list[RunSummary]]] = {
-    "invalid rate passes": lambda: [
-        run(*(decide(gate, records("R " * 60)) for gate in PAIR))
-    ],
-    "invalid rate fails": lambda: [
-        run(decide(INVALID, records("R " * 60 + "- " * 20)))
-    ],
-    "invalid rate alone": lambda: [run(decide(INVALID, records("R " * 300)))],
-    "baseline": lambda: [with_baseline()],
-    "candidates": two_candidates,
-    "benchmarks": lambda: [with_benchmarks()],
-    "groups": lambda: [with_groups()],
-    "ended early": lambda: [ended_early()],
-    "many groups pass": lambda: [many_groups()],
+SHOWN: dict[str, Callable[[], RunSummary]] = {
+    "invalid rate passes": lambda: run(
+        *(decide(gate, records("R " * 60)) for gate in PAIR)
+    ),
+    "invalid rate fails": lambda: run(decide(INVALID, records("R " * 60 + "- " * 20))),
+    "invalid rate alone": lambda: run(decide(INVALID, records("R " * 300))),
+    "baseline": with_baseline,
+    "benchmarks": with_benchmarks,
+    "groups": with_groups,
+    "ended early": ended_early,
+    "many groups pass": many_groups,
     "everything": everything,
 }
-NARROW: dict[str, Callable[[], list[RunSummary]]] = {
+NARROW: dict[str, Callable[[], RunSummary]] = {
     "everything": everything,
-    "long groups": lambda: [long_groups()],
+    "long groups": long_groups,
     "invalid rate fails": SHOWN["invalid rate fails"],
-    "groups": lambda: [with_groups()],
+    "groups": with_groups,
 }
 
 
-def shown(runs: list[RunSummary], width: int = WIDTH, verbosity: int = 0) -> str:
+def shown(run: RunSummary, width: int = WIDTH, verbosity: int = 0) -> str:
     """What is shown above the reports and the answer; ``*`` begins what is bold."""
-    folders = [(each, Path("runs")) for each in runs]
-    told = list(end.lines(folders, width, verbosity))
+    told = list(end.lines(run, Path("runs"), width, verbosity))
     told = told[: [str(line) for line in told].index("run folder runs")]
     assert max(cell_len(str(line)) for line in told) <= width
     assert not re.search(r"[\x00-\x1f]", "".join(map(str, told)))
@@ -164,8 +153,8 @@ def test_columns_go_in_a_narrow_terminal_and_names_of_gates_stay_whole(
 def test_outcomes_have_colours_beside_their_words(
     words: str, mark: str, colour: str
 ) -> None:
-    runs = [(run(decide(STRICT, records(words))), Path("runs"))]
-    line = list(end.lines(runs, WIDTH, 0))[1]
+    found = run(decide(STRICT, records(words)))
+    line = list(end.lines(found, Path("runs"), WIDTH, 0))[1]
     (text, markup), (_, of_name) = line.pieces
     assert (text, markup[colour], of_name) == (mark, True, {"bold": True})
 
