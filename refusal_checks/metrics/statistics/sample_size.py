@@ -43,13 +43,13 @@ class ErrorParts:
     Attributes:
         labels, prompts: the part that more labels reduce, and the part that more prompts reduce.
         count: number of labels.
-        most: most labels that these prompts can have; None for labels of other answers.
+        most: most labels that these prompts can have.
     """
 
     labels: float
     prompts: float
     count: int
-    most: int | None = None
+    most: int
 
 
 def for_share(share: float, threshold: float, confidence: float) -> int | None:
@@ -116,7 +116,7 @@ def for_labels(
 
     prompts = grown(estimate.n, parts.prompts, parts.labels)
     labels = grown(parts.count, parts.labels, parts.prompts)
-    if labels and parts.most is not None and labels > parts.most:
+    if labels and labels > parts.most:
         labels = None
     return Need(prompts, labels=labels, labelled=parts.count)
 

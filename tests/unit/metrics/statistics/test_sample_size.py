@@ -32,7 +32,7 @@ def test_a_figure_on_its_threshold_is_decided_by_no_number() -> None:
     for bound, answers in ((0.5, [[0, 1]] * 9), (0.0, [[1.0], [-1.0], [1.0]])):
         more = sample_size.samples_for_mean(found, bound, answers, 0.95, (-1, 1))
         assert more is None, "on the threshold, or one answer a prompt"
-    parts = ErrorParts(0.5, 0.5, 50)
+    parts = ErrorParts(0.5, 0.5, 50, 1000)
     assert for_labels(found, 0.5, parts, 0.95) == Need(None, labelled=50)
 
 
@@ -65,11 +65,11 @@ def test_more_answers_help_where_the_doubt_lies_within_prompts() -> None:
 @pytest.mark.parametrize(
     ("parts", "need"),
     [
-        (ErrorParts(0.0, 1.0, 50), Need(417, None, None, 50)),
-        (ErrorParts(1.0, 0.0, 50), Need(None, None, 209, 50)),
-        (ErrorParts(0.9, 0.1, 50), Need(None, None, 322, 50)),
+        (ErrorParts(0.0, 1.0, 50, 1000), Need(417, None, None, 50)),
+        (ErrorParts(1.0, 0.0, 50, 1000), Need(None, None, 209, 50)),
+        (ErrorParts(0.9, 0.1, 50, 1000), Need(None, None, 322, 50)),
         (ErrorParts(0.9, 0.1, 50, 300), Need(None, None, None, 50)),
-        (ErrorParts(0.1, 0.9, 50), Need(643, None, None, 50)),
+        (ErrorParts(0.1, 0.9, 50, 1000), Need(643, None, None, 50)),
     ],
 )
 def test_what_is_scarce_is_named(parts: ErrorParts, need: Need) -> None:
