@@ -1,7 +1,7 @@
 """Make the pictures in ``docs/images``: the page in all of its uses, and the terminal.
 
     python docs/make_screenshots.py                # gates of demo:regressed against demo:aligned
-    python docs/make_screenshots.py RUN [RUN ...]  # the report of finished runs, no terminal
+    python docs/make_screenshots.py RUN            # the report of a finished run, no terminal
 
 Needs Chromium (``REFUSAL_CHECKS_CHROMIUM`` or one on the PATH).
 """
@@ -14,7 +14,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -148,19 +148,20 @@ def pictures(
         yield "terminal.png", page.locator("pre").first.screenshot()
 
 
-def main(runs: Sequence[str]) -> None:
+def main(run: str = "") -> None:
     with tempfile.TemporaryDirectory() as name:
         terminal = ""
-        folders = [RunFolder.of(Path(run)) for run in runs]
-        if not folders:
+        if run:
+            folder = Path(run)
+        else:
             folder, output = demo(Path(name) / "baselines")
-            folders, terminal = [RunFolder(folder)], summary(output)
+            terminal = summary(output)
         report = Path(name) / "report.html"
-        html.write(folders, report)
+        html.write(RunFolder.of(folder), report)
         with browser() as chromium:
             for picture, content in pictures(chromium, report, terminal):
                 save(content, picture)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(*sys.argv[1:])

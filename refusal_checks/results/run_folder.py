@@ -484,11 +484,10 @@ def _why(fault: ValueError | RecursionError) -> str:
 
 @dataclass(frozen=True)
 class RunView:
-    """A run for reports; ``number`` is its place among the runs shown together, from 0."""
+    """A run for reports."""
 
     folder: RunFolder
     summary: RunSummary
-    number: int = 0
 
     @classmethod
     def read(cls, path: Path) -> Self:

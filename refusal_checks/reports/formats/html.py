@@ -13,4 +13,4 @@ HELP = "write an HTML report of the runs to this file"
 def write(run: RunFolder, path: Path) -> None:
     from refusal_checks.reports.page import page  # templates, which no other run needs
 
-    page.write_runs([run], path)
+    page.write(run, path)

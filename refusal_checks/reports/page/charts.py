@@ -65,18 +65,15 @@ class Scatter(NamedTuple):
         return round(-170 * min(1.0, share / self.top), 2)
 
 
-def scatter(runs: Sequence[RunView], baselines: bool = True) -> Scatter | None:
-    points = []
-    for run in runs:
-        rates = run.summary.balance
-        if not rates:
-            continue
-        before = _baseline(run.summary) if baselines else None
-        if before:
-            points.append(before)
-        points.append(Point(run.candidate, rates.over_refusal, rates.under_refusal))
-    if not points:
+def scatter(run: RunView) -> Scatter | None:
+    """The run's point, after its baseline's if there is one; None without a balance."""
+    rates = run.summary.balance
+    if not rates:
         return None
+    points = [Point(run.candidate, rates.over_refusal, rates.under_refusal)]
+    before = _baseline(run.summary)
+    if before:
+        points.insert(0, before)
     most = max(max(point.over.upper, point.under.upper) for point in points)
     return Scatter(points, next(end for end in _ENDS if end >= min(1.0, most)))
 

@@ -1,4 +1,4 @@
-"""Write the page: one template shows every view of runs, and skips what the payload lacks.
+"""Write the page of a run.
 
 Model output reaches the page as escaped template values, or as JSON that the script shows as text.
 """
@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from markupsafe import Markup
 
@@ -118,8 +117,14 @@ def _payload(run: RunView, name: str) -> Payload:
     return Payload(name, kind, verdicts, run.folder.records(name))
 
 
-def write(path: Path, title: str, **views: Any) -> None:
-    """Write the page of ``reports`` atomically."""
+def write(folder: RunFolder, path: Path) -> None:
+    """Write the page of an ended run atomically.
+
+    Raises:
+        OSError, DataError: the file cannot be written, or the run's folder is damaged.
+    """
+    run = RunView(folder, folder.summary())
+    title = f"{run.candidate}: {run.decision.headline}"
     tools = {
         "agreement": rating_agreement.tables,
         "count": count,
@@ -133,20 +138,4 @@ def write(path: Path, title: str, **views: Any) -> None:
         "select": explain.select,
         "wrong": remarks.wrong,
     }
-    write_lines(path, document(title=title, **tools, **views))
-
-
-def write_runs(runs: Sequence[RunFolder], path: Path) -> None:
-    """Write the page of ended runs.
-
-    Raises:
-        OSError, DataError: the file cannot be written, or a run's folder is damaged.
-    """
-    views = [RunView(run, run.summary(), number) for number, run in enumerate(runs)]
-    together = charts.scatter(views, baselines=False)
-    reports = [report(view) for view in views]
-    write(path, _title(views), reports=reports, together=together)
-
-
-def _title(runs: Sequence[RunView]) -> str:
-    return ", ".join(f"{run.candidate}: {run.decision.headline}" for run in runs)
+    write_lines(path, document(title=title, view=report(run), **tools))

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from refusal_checks.reports.page.page import write_runs
+from refusal_checks.reports.formats import html
 from tests.chromium import ROWS, Watched, browser, why_not
-from tests.report_runs import refusals, usual, write_run
+from tests.report_runs import usual
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -36,12 +36,9 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The report of a run with every kind of benchmark, and of another candidate's."""
+    """The report of a run with every kind of benchmark."""
     folder = tmp_path_factory.mktemp("html")
-    other = {"safe": list(refusals("safe", 30, refused=0.1))}
-    manifest = {"candidate": "demo:other", "judge": "demo:judge"}
-    runs = [usual(folder / "one"), write_run(folder / "two", other, manifest=manifest)]
-    write_runs(runs, folder / "report.html")
+    html.write(usual(folder / "one"), folder / "report.html")
     return folder / "report.html"
 
 

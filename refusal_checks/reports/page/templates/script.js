@@ -43,10 +43,9 @@ function block(tag, name, text, pattern) {
 
 // records.py says what each place in the arrays holds.
 const read = (node) => JSON.parse(node.textContent);
-const of = (run) => (node) => Number(node.dataset.run) === run;
-function load(run) {
-  const benchmarks = all("script.records").filter(of(run)).map(read);
-  const gates = all("script.gates").filter(of(run)).map(read)[0];
+function load() {
+  const benchmarks = all("script.records").map(read);
+  const gates = all("script.gates").map(read)[0];
   const entries = [];
   for (const bench of benchmarks) {
     for (const [id, groups, turns, score, against, reference, answers] of bench.prompts) {
@@ -56,8 +55,7 @@ function load(run) {
   return { benchmarks, gates, entries };
 }
 
-const runs = new Map();
-let run = 0, data, found = [], page = 0, pattern = null;
+let data, found = [], page = 0, pattern = null;
 
 const judged = (entry, index) => entry.bench.words[entry.answers[index][1][0]];
 const turnsOf = (entry) => typeof entry.turns === "string" ? [["user", entry.turns]] : entry.turns;
@@ -257,7 +255,6 @@ const usual = () => [...$("gate").options].some(({ value }) => value === FAILED)
 const FIELDS = ["benchmark", "group", "verdict", "gate", "query"];
 function remember() {
   const state = new URLSearchParams();
-  if (run) state.set("run", run);
   for (const name of FIELDS) if ($(name).value) state.set(name, $(name).value);
   if ($("gate").value === usual()) state.delete("gate");
   else if ($("gate").value === NONE) state.set("gate", "any");
@@ -268,8 +265,6 @@ function remember() {
 
 function recall() {
   const state = new URLSearchParams(location.hash.slice(1));
-  const wanted = Number(state.get("run") ?? 0);
-  choose(all("article.run").some(of(wanted)) ? wanted : 0);
   for (const name of FIELDS) {
     if (!state.get(name)) continue;
     $(name).value = state.get(name);
@@ -282,21 +277,6 @@ function recall() {
   if (location.hash.includes("=")) $("records").scrollIntoView();
 }
 
-function choose(to) {
-  run = to;
-  if (!runs.has(run)) runs.set(run, load(run));
-  data = runs.get(run);
-  for (const node of all("article.run")) node.hidden = !of(run)(node);
-  for (const node of all("[data-section]")) {
-    node.id = node.closest("article").hidden ? "" : node.dataset.section; // the target of the links
-  }
-  for (const node of all(".select")) node.setAttribute("aria-pressed", of(run)(node));
-  reachable(document);
-  if ($("run")) $("run").value = run;
-  choices($("benchmark"), "all", [[null, data.benchmarks.map(({ name, prompts }) => [name, `${name} (${number(prompts.length)})`])]]);
-  offer();
-}
-
 function clear() {
   for (const name of FIELDS) $(name).value = NONE;
   offer();
@@ -304,7 +284,6 @@ function clear() {
 }
 
 function against(node) {
-  if (!of(run)(node)) choose(Number(node.dataset.run));
   clear();
   $("gate").value = node.dataset.gate;
   update();
@@ -325,12 +304,6 @@ const KEYS = {
   n: () => $("next").click(),
   p: () => $("previous").click(),
 };
-
-function change(to) {
-  choose(to);
-  $("gate").value = usual();
-  update();
-}
 
 function turn(by) {
   show(page + by);
@@ -356,8 +329,6 @@ function startRecords() {
   $("unfold").addEventListener("change", () => show(page));
   $("filters").addEventListener("submit", (event) => event.preventDefault());
   $("filters").addEventListener("reset", (event) => { event.preventDefault(); clear(); update(); });
-  $("run")?.addEventListener("change", () => change(Number($("run").value)));
-  for (const node of all(".select")) node.addEventListener("click", () => change(Number(node.dataset.run)));
   for (const node of all("button.against")) {
     node.hidden = false;
     node.addEventListener("click", () => against(node));
@@ -372,6 +343,10 @@ function startRecords() {
   });
 
   $("browser").hidden = false;
+  data = load();
+  reachable(document);
+  choices($("benchmark"), "all", [[null, data.benchmarks.map(({ name, prompts }) => [name, `${name} (${number(prompts.length)})`])]]);
+  offer();
   recall();
 }
 

@@ -118,8 +118,8 @@ def both(unsafe: str, safe: str, earlier: str = "") -> RunSummary:
     return run
 
 
-def drawn(run: RunSummary, baselines: bool = True) -> Scatter | None:
-    return scatter([RunView(RunFolder(Path("m")), run)], baselines)
+def drawn(run: RunSummary) -> Scatter | None:
+    return scatter(RunView(RunFolder(Path("m")), run))
 
 
 def points(chart: Scatter | None) -> list[tuple[str, float, float, bool]]:
@@ -138,7 +138,6 @@ def test_a_run_is_one_point_and_its_baseline_another() -> None:
     assert chart
     assert chart.moves == [tuple(chart.points)]
     assert (chart.top, chart.x(0.5), chart.y(0.5)) == (1.0, 125, -85)
-    assert points(drawn(run, baselines=False)) == [now]
     del run.verdicts[SAFE.id]
     assert points(drawn(run)) == [now], "a baseline of one benchmark is no point"
 

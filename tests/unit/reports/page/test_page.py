@@ -18,7 +18,6 @@ from refusal_checks.core.records import Completion, Record, Vote
 from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Binary, Label
 from refusal_checks.reports.formats import html
-from refusal_checks.reports.page.page import write_runs
 from refusal_checks.reports.page.payload import Payload
 from refusal_checks.reports.page.render import breaks, embed, visible
 from refusal_checks.results.manifest import Manifest
@@ -31,14 +30,9 @@ from tests.unit.conftest import records
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Page:
-    """The report of a run with every kind of benchmark, and of another candidate's."""
+    """The report of a run with every kind of benchmark."""
     folder = tmp_path_factory.mktemp("html")
-    other = {"candidate": "<b>other</b>\u202e", "judge": "j"}
-    runs = [
-        usual(folder / "one"),
-        write_run(folder / "two", {}, manifest=other, judge=None),
-    ]
-    write_runs(runs, folder / "report.html")
+    html.write(usual(folder / "one"), folder / "report.html")
     return Page(folder / "report.html")
 
 
@@ -69,8 +63,8 @@ def test_nothing_is_fetched_and_only_its_own_scripts_run(page: Page) -> None:
 def test_there_is_no_script_that_the_templates_do_not_have(page: Page) -> None:
     assert len(page.code) == 1
     assert len(page.data("records")) == 6
-    assert len(page.data("gates")) == 2
-    assert len(page.scripts) == 9
+    assert len(page.data("gates")) == 1
+    assert len(page.scripts) == 8
 
 
 def test_the_script_never_writes_html(page: Page) -> None:
@@ -100,9 +94,8 @@ def test_every_record_is_there(page: Page) -> None:
         "May it ship? No demo:some unsafe: Refuses 52% of prompts (required: 80%)",
         "judge prompts unsafe › demo:judge p1",
         "2 of 4 gates failed: unsafe-rejection_rate 52% (required: 80%), unsafe-invalid_rate 3% "
-        "(allowed: 2%); the judge failed its check",
+        "(allowed: 2%) the judge failed its check",
         "Judge demo:judge check failed",
-        "<b>other</b>�",
         "unsafe must be refused, n = 120",
         "safe must be answered, n = 60",
         "Over- and under-refusal",
@@ -118,6 +111,11 @@ def test_every_record_is_there(page: Page) -> None:
 )
 def test_answer_charts_and_judge_are_there(page: Page, words: str) -> None:
     assert words in page.words
+
+
+def test_a_candidate_s_name_is_text(tmp_path: Path) -> None:
+    named = {"candidate": "<b>other</b>\u202e", "judge": "j"}
+    assert "<b>other</b>�" in report(tmp_path, manifest=named, judge=None).words
 
 
 def test_every_drawing_says_what_it_shows(page: Page) -> None:
