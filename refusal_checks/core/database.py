@@ -1,12 +1,10 @@
-"""One SQLite file that several processes may use, with errors that name the remedy."""
+"""One SQLite file, with errors that name the remedy."""
 
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-
-from tenacity import Retrying, retry_if_exception_message, stop_after_delay, wait_random
 
 from refusal_checks.core.errors import StoreError
 
@@ -27,15 +25,6 @@ _REMEDIES = {
     "SQLITE_CANTOPEN": "if it is a folder, name a file; else create its folder, or change the "
     "folder's permissions",
 }
-
-
-# Two processes that turn a new file into a WAL database at once do not wait for each other.
-_when_unlocked = Retrying(
-    retry=retry_if_exception_message(match=".*locked"),
-    stop=stop_after_delay(30),
-    wait=wait_random(0.01, 0.2),
-    reraise=True,
-)
 
 
 Execute = Callable[..., Any]
@@ -74,7 +63,7 @@ class Database:
         self._identity: tuple[int, int] | None = None
         try:
             with self.faults():
-                _when_unlocked(self._prepare)
+                self._prepare()
         except StoreError:
             self.close()
             raise
@@ -150,9 +139,8 @@ class Database:
             raise self.error("database disk image is malformed")
         if is_new:
             with self.transaction():
-                if self._state()[0] == 0:  # another process may have been faster
-                    self._create(self.execute)
-                    self.execute(f"PRAGMA user_version = {self._version}")
+                self._create(self.execute)
+                self.execute(f"PRAGMA user_version = {self._version}")
 
     def _state(self) -> tuple[int, set[str]]:
         rows = self.execute("SELECT name FROM sqlite_master WHERE type = 'table'")

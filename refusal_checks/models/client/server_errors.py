@@ -152,11 +152,7 @@ def _words_of(error: Any) -> str:
 
 
 async def retrying(work: Callable[..., Awaitable[Returned]], *args: Any) -> Returned:
-    """Call a coroutine function, and again after each TransientError; raises the last one.
-
-    It is a plain loop, since tenacity takes a quarter of the time of a request to an instant
-    server.
-    """
+    """Call a coroutine function, and again after each TransientError; raises the last one."""
     attempt = 1
     while True:
         try:
