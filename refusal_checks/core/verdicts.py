@@ -1,6 +1,6 @@
 """Verdicts: what a judge says of one answer.
 
-Each type of verdict defines how reports show it, how it is redacted and exported, and how a panel
+Each type of verdict defines how reports show it, how it is redacted, and how a panel
 of judges combines several. The attribute ``kind`` names the type in stored files.
 """
 
@@ -28,7 +28,7 @@ class VerdictBase:
     ``rationale`` is a judge's own words, untrusted text, unless a type says otherwise.
 
     Attributes:
-        columns: attributes that an exported table shows.
+        columns: attributes that ``frame()`` shows.
         quotes: attributes that repeat a model's words, and so may quote the answer.
         has_sides: True if two such verdicts either agree or disagree.
         scale: what such a judge measures, where no check tells how accurate it is.
@@ -72,7 +72,7 @@ class VerdictBase:
         return self._with(**{name: hide(getattr(self, name)) for name in self.quotes})
 
     def cells(self) -> dict[str, Any]:
-        """The verdict's cells in an exported table, by column."""
+        """The verdict's cells in ``frame()``, by column."""
         return {
             name: getattr(self, name) for name in ("kind", "verdict", *self.columns)
         }

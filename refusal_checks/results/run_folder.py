@@ -305,16 +305,13 @@ class RunFolder:
                 self._add_so_far(summary, name)
         return summary
 
-    def require_whole(self, *, by_size: bool = False) -> None:
+    def require_whole(self) -> None:
         """Check that the run is as it was written.
-
-        Args:
-            by_size: only look whether files are there in full, which reads none of them.
 
         Raises:
             DataError: a file is missing, cut or changed; the message names the first.
         """
-        for path, why in self.damage(by_size=by_size):
+        for path, why in self.damage():
             raise DataError(f"{path}: {why}. Restore it from a copy, or repeat the run")
 
     def damage(self, *, by_size: bool = False) -> Iterator[tuple[Path, str]]:
@@ -322,10 +319,13 @@ class RunFolder:
 
         A summary that was copied alone, without any other file, lacks nothing.
 
+        Args:
+            by_size: only look whether files are there in full, which reads none of them.
+
         Raises:
             DataError: the summary cannot be read.
         """
-        written = self.files()
+        written = self._files()
         there = {path for folder in _CHECKED for path in self.path.glob(folder)}
         if not there and not self.has_begun:
             return
@@ -351,7 +351,7 @@ class RunFolder:
             for path in sorted(there - {self.path / name for name in written}):
                 yield path, "the run did not write it"
 
-    def files(self) -> Mapping[str, FileDigest]:
+    def _files(self) -> Mapping[str, FileDigest]:
         """Digests of the run's other files, by path in its folder; see ``summary``."""
         if self.has_ended or not self.has_begun:
             return self.summary().files

@@ -19,7 +19,7 @@ from tests.html_page import Page
 from tests.project import KEYWORD, REUSE, Project, careless
 
 
-def test_a_run_is_listed_shown_and_exported(project: Project) -> None:
+def test_a_run_is_listed_and_shown_and_has_a_frame(project: Project) -> None:
     project.server.answer = careless
     found = project.evaluate()
     header, row = project.call("runs", "list")[1].splitlines()
