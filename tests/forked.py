@@ -32,7 +32,7 @@ LOADED = (
     "xdist.plugin",
     *(
         f"refusal_checks.{folder.replace('/', '.')}.{path.stem}"
-        for folder in ("benchmarks/suites", "engines/kinds", "judges/kinds")
+        for folder in ("benchmarks/suites", "judges/kinds")
         for path in sorted((PACKAGE / folder).glob("[a-z]*.py"))
     ),
 )

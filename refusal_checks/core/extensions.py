@@ -1,9 +1,9 @@
 """Extensions: other people's modules, from installed packages or from files that run files name.
 
 An extension is a module that defines what a module of this package does: ``BENCHMARKS``,
-``build`` (a way of judging), decorated metrics, ``ENGINE``, ``OPTION`` and ``write``
-(a report format) or ``add`` (commands), or one with ``provide`` (models by name). One module may
-hold several of these; docs/how-to/extending.md describes each.
+``build`` (a way of judging), decorated metrics, ``OPTION`` and ``write`` (a report format) or
+``add`` (commands), or one with ``provide`` (models by name). One module may hold several of these;
+docs/how-to/extending.md describes each.
 """
 
 import hashlib
@@ -37,7 +37,7 @@ class Extension:
     """A module that adds to this package.
 
     Attributes:
-        name: name of the way of judging, the engine or the format that it adds.
+        name: name of the way of judging or the format that it adds.
         origin: where it comes from: this package, a distribution with its version, or a file.
         sha256: digest of its file; empty for this package's own modules and where there is no file.
     """
@@ -60,8 +60,6 @@ class Extension:
                 yield f"benchmark {benchmark.name}"
         if self.has("build"):
             yield f"way of judging {self.name}"
-        if self.has("ENGINE"):
-            yield f"engine {self.name}"
         if self.has("OPTION"):
             yield f"report format {vars(self.module)['OPTION'] or self.name}"
         if self.has("add"):

@@ -1,20 +1,11 @@
-"""The interface of inference engines: all that the package needs to know of vLLM or another server.
-
-An engine is one file in ``kinds/`` that defines ``ENGINE``, an instance of a subclass of
-``Engine``; ``--engine`` takes the file's name. A method with a default need not be overridden.
-"""
+"""What an engine is started with, and where it runs."""
 
 from __future__ import annotations
 
-import importlib.util
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
-from refusal_checks.core.settings import CONNECTIONS
-from refusal_checks.engines.environment import inherited
-from refusal_checks.models.client.capabilities import ALL, Capabilities
 from refusal_checks.models.names import Served
 
 
@@ -107,18 +98,16 @@ class EngineSpec:
     Attributes:
         model: a folder or a Hugging Face id.
         args: the user's arguments, verbatim.
-        engine: name of the kind of engine.
-        program: the command of ``engine.command``, which replaces the engine's own program.
+        program: the command of ``engine.command``, which replaces vLLM's own program.
     """
 
     model: str
     args: tuple[str, ...] = ()
-    engine: str = "vllm"
     program: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, model: Served) -> EngineSpec:
-        return cls(model.path, model.args, model.engine, model.program)
+        return cls(model.path, model.args, model.program)
 
 
 class SleepPaths(NamedTuple):
@@ -135,128 +124,3 @@ class SleepPaths(NamedTuple):
     wake: str
     state: str
     probes: tuple[tuple[str, Mapping[str, Any]], ...]
-
-
-class Engine(ABC):
-    """A kind of engine: an OpenAI-compatible server that this package can start.
-
-    Attributes:
-        title: its name for people.
-        modules: Python modules that it needs; the first one has the ``__version__``.
-        packages: distributions whose versions the manifest records.
-        remedy: how to install it.
-        program: command that starts the server; ``arguments`` follow it.
-        health: path that returns status 200 once the model is loaded.
-        key_variable: environment variable with the API key; empty if it takes no key.
-        noise: pattern of log lines that never explain why the server ended.
-        vital: prefix of the names of child processes without which the server is useless, though it
-            may live on; empty if there are none.
-        at_once: most concurrent requests; others wait on our side, where no timeout runs.
-        loads_alone: True if two engines on one GPU must load one after the other, unless the size
-            of each one's cache is given.
-        halves: True if it holds weights of 32 bits as 16 on a GPU, unless told otherwise.
-        classifies: True if it serves sequence classifiers at ``/classify``.
-        sleeping: how it leaves a GPU for a while; None if it cannot.
-        capabilities: what it can do. If anything is missing, the started server is probed too, and
-            only what both allow is used.
-    """
-
-    title: ClassVar[str]
-    modules: ClassVar[tuple[str, ...]]
-    packages: ClassVar[tuple[str, ...]]
-    remedy: ClassVar[str]
-    program: ClassVar[tuple[str, ...]]
-    health: ClassVar[str] = "/health"
-    key_variable: ClassVar[str] = ""
-    noise: ClassVar[str] = r'"(GET|POST) /'
-    vital: ClassVar[str] = ""
-    # As for a candidate's and a judge's server.
-    at_once: ClassVar[int] = 2 * CONNECTIONS
-    loads_alone: ClassVar[bool] = True
-    halves: ClassVar[bool] = False
-    classifies: ClassVar[bool] = False
-    sleeping: ClassVar[SleepPaths | None] = None
-    capabilities: ClassVar[Capabilities] = ALL
-
-    @abstractmethod
-    def arguments(self, spec: EngineSpec, port: int, place: Assignment) -> list[str]:
-        """The server's arguments; the user's come last, so they win."""
-
-    def is_installed(self) -> bool:
-        """True if all its modules can be found; imports none."""
-        return all(importlib.util.find_spec(name) for name in self.modules)
-
-    def runs_on_cpu(self) -> bool:
-        """True if it runs on the CPU on this machine."""
-        return False
-
-    def check(self, args: Sequence[str]) -> None:
-        """Raise ModelError for an argument that the engine lacks; called before anything starts."""
-        return
-
-    def require_silent(self, args: Sequence[str]) -> None:
-        """Raise ModelError for a setting that makes it log prompts or answers (``--redact``)."""
-        return
-
-    def variables(self, spec: EngineSpec, place: Assignment) -> dict[str, str]:
-        """Environment variables that it needs; the user's own values win."""
-        return {}
-
-    def parallel(self, args: Sequence[str]) -> Parallel:
-        """How the user's arguments spread it over devices; UserError if they cannot be read."""
-        return Parallel()
-
-    def can_sleep(self, spec: EngineSpec) -> bool:
-        """True if it can leave its GPU on this machine.
-
-        What another program (``engine.command``) can do is unknown.
-        """
-        return self.sleeping is not None and not (spec.program or self.runs_on_cpu())
-
-    def doing(self, log: str) -> str:
-        """What its log says that it does while it starts, in words; empty if it says nothing."""
-        return ""
-
-    def cache_told(self, log: str) -> str:
-        """What its log says of the cache that it got, in words; empty if it says nothing."""
-        return ""
-
-    def sequences(self, args: Sequence[str]) -> int:
-        """Number of answers that one copy of the model generates at once."""
-        return 256
-
-    def weights_at(self, args: Sequence[str]) -> tuple[str | None, str | None]:
-        """The revision of a Hugging Face model and the cache folder, if arguments give them."""
-        return None, None
-
-    def translate(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Translate a request for vLLM into one for this server."""
-        return body
-
-    def command(
-        self, spec: EngineSpec, port: int, place: Assignment = WHOLE_MACHINE
-    ) -> list[str]:
-        return [*(spec.program or self.program), *self.arguments(spec, port, place)]
-
-    def environment(
-        self, api_key: str, spec: EngineSpec, place: Assignment = WHOLE_MACHINE
-    ) -> dict[str, str]:
-        """The server's environment; the user's variables win over all but the key and devices.
-
-        It contains only those of the user's variables that an engine needs, see ``inherited``. The
-        devices of an assignment are among those that the user left visible.
-        """
-        defaults: dict[str, str] = {}
-        if place.devices:
-            # nvidia-smi numbers GPUs by their bus, and CUDA only does so if it is told to.
-            defaults["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
-        if place.shared:
-            # With cores of its own, an engine whose threads do not spin would be 4 to 10% slower.
-            defaults["OMP_WAIT_POLICY"] = "PASSIVE"
-        environment = defaults | self.variables(spec, place) | inherited()
-        if place.devices:
-            environment["CUDA_VISIBLE_DEVICES"] = ",".join(place.devices)
-        if self.key_variable:
-            # Not among the arguments, where every user of the machine could read it.
-            environment[self.key_variable] = api_key
-        return environment

@@ -35,12 +35,9 @@ def missing_template(model: Served, option: str) -> str:
     if not files.are_there or files.have_template:
         return ""
 
-    remedy = f'give {option}-args="--chat-template FILE"'
-    if model.engine == "transformers":  # which has no such argument
-        remedy = "put a chat_template.jinja beside its tokenizer"
     return (
-        f"{option} {model.name}: {remedy}: its tokenizer has no chat template, so the "
-        "engine would refuse every conversation"
+        f'{option} {model.name}: give {option}-args="--chat-template FILE": its tokenizer has no '
+        "chat template, so the engine would refuse every conversation"
     )
 
 

@@ -21,7 +21,7 @@ from refusal_checks.core.errors import (
 )
 from refusal_checks.core.sampling import JudgeSampling, Sampling
 from refusal_checks.core.settings import Limits, RequestPace
-from refusal_checks.engines import devices, kinds
+from refusal_checks.engines import devices, vllm
 from refusal_checks.engines.devices import Devices
 from refusal_checks.engines.engine import Assignment, EngineSpec
 from refusal_checks.engines.engine_transport import EngineTransport
@@ -30,6 +30,7 @@ from refusal_checks.engines.placement import EngineNeed, Placement, PlacementReq
 from refusal_checks.engines.placing import choose
 from refusal_checks.engines.process import POLL, EngineProcess
 from refusal_checks.engines.servers import Say, Servers, Work
+from refusal_checks.engines.vllm import ENGINE
 from refusal_checks.models import model_files, weights
 from refusal_checks.models.client.attaching import Attaching
 from refusal_checks.models.client.capabilities import ALL
@@ -91,9 +92,7 @@ def places_to_keep(before: Needs, needed: Needs) -> Places:
             return {}
         # A new engine fits where the old one was if it needs as much, whatever its model is.
         needs_as_much = _size(needed[new]) == _size(before[old])
-        if new is not old and not (
-            needs_as_much and new.spec.engine == old.spec.engine
-        ):
+        if new is not old and not needs_as_much:
             return {}
         places[new] = old.place
     return places
@@ -103,8 +102,7 @@ def _devices(needed: Needs) -> Devices:
     """The devices that these engines can run on, and what is in use of them now."""
     if not needed:
         return devices.NONE
-    on_cpu = all(process.engine.runs_on_cpu() for process in needed)
-    return devices.cpu() if on_cpu else devices.gpus()
+    return devices.cpu() if vllm.runs_on_cpu() else devices.gpus()
 
 
 def _able_to_sleep(before: Needs, needed: Needs) -> list[EngineProcess]:
@@ -181,10 +179,9 @@ class Engines(Servers):
         self._engines: Shared = {}
         self._transports: dict[EngineProcess, EngineTransport] = {}
         for index, spec in enumerate(_specs(self._models)):
-            engine = kinds.get(spec.engine)
-            kinds.require_program(engine, spec.program)
+            ENGINE.require_program(spec.program)
             if not spec.program:
-                engine.check(spec.args)
+                ENGINE.check(spec.args)
             self._logs[spec] = folder / f"engine-{index}.log"
             if spec not in shared:
                 shared[spec] = EngineProcess(spec, self._logs[spec])
@@ -269,7 +266,7 @@ class Engines(Servers):
             is_single = place.copies * need.parallel.copies == 1
             may_sleep = is_single and place.turn > 0 and request.candidates > 1
             # Other GPUs than those known here may lack what sleeping needs.
-            is_able = here.kind == "gpu" and process.engine.can_sleep(process.spec)
+            is_able = here.kind == "gpu" and ENGINE.can_sleep(process.spec)
             can_sleep = may_sleep and is_able
             places[process] = replace(place, can_sleep=can_sleep)
         return places
@@ -317,10 +314,8 @@ class Engines(Servers):
         asleep = [process for process in self._needs if process.is_asleep]
         self.stop(but=[*kept, *asleep])
         for process in kept:
-            say(
-                f"{process.engine.title} goes on for {process.spec.model} (log: {process.log})"
-            )
-            self._learn(process, say)
+            say(f"vLLM goes on for {process.spec.model} (log: {process.log})")
+            self._add(process)
         for process in asleep:
             if process.place.turn == turn and self._is_woken(process, say):
                 kept.append(process)
@@ -335,17 +330,14 @@ class Engines(Servers):
             process.wake()
         except EngineFaultError as fault:
             say(
-                f"{process.engine.title} did not come back to its GPU and starts again: "
+                f"vLLM did not come back to its GPU and starts again: "
                 f"{process.spec.model} ({fault})"
             )
             process.stop()
             return False
         seconds = time.monotonic() - begun
-        say(
-            f"{process.engine.title} is back on its GPU after {seconds:.1f} s: "
-            f"{process.spec.model}"
-        )
-        self._learn(process, say)
+        say(f"vLLM is back on its GPU after {seconds:.1f} s: {process.spec.model}")
+        self._add(process)
         return True
 
     def _start(self, engines: Sequence[EngineProcess], say: Say) -> None:
@@ -364,13 +356,13 @@ class Engines(Servers):
                     self._launch(process, say)
             for process in self._await(group, say):
                 say(
-                    f"{process.engine.title} did not get the memory planned for "
+                    f"vLLM did not get the memory planned for "
                     f"{process.spec.model}: it starts again and measures what is there"
                 )
                 process.place = replace(process.place, cache=None)
                 self._launch(process, say)
                 process.wait_ready(self._settings.start_timeout, say)
-                self._learn(process, say)
+                self._add(process)
 
     def _await(
         self, group: Sequence[EngineProcess], say: Say
@@ -385,7 +377,7 @@ class Engines(Servers):
                 try:
                     if not process.is_ready(self._settings.start_timeout, say):
                         continue
-                    self._learn(process, say)
+                    self._add(process)
                 except OutOfMemoryError:
                     asleep = [other for other in self._needs if other.is_asleep]
                     if not asleep and process.place.cache is None:
@@ -400,16 +392,13 @@ class Engines(Servers):
 
     def _launch(self, process: EngineProcess, say: Say) -> None:
         process.log = self._logs[process.spec]  # a run before may have started it
-        say(
-            f"starting {process.engine.title} for {process.spec.model} (log: {process.log})"
-        )
+        say(f"starting vLLM for {process.spec.model} (log: {process.log})")
         with self._launching:
             if self._is_closed:
                 raise EngineStartError("the session has ended: no engine is started")
             process.launch()
 
-    def _learn(self, process: EngineProcess, say: Say) -> None:
-        self._transports[process].learn(say)
+    def _add(self, process: EngineProcess) -> None:
         if process not in self._started:
             self._started.append(process)
 
@@ -417,17 +406,18 @@ class Engines(Servers):
         return [process for process in self._needs if process.place.turn == self._turn]
 
     def _must_load_alone(self, engines: Sequence[EngineProcess]) -> bool:
-        if self.placement.kind == "split" or _have_own_gpus(engines):
+        if (
+            vllm.runs_on_cpu()
+            or self.placement.kind == "split"
+            or _have_own_gpus(engines)
+        ):
             return False
         for process in engines:
             is_sized = (
                 process.place.cache is not None
-                or process.engine.parallel(process.spec.args).has_cache
+                or ENGINE.parallel(process.spec.args).has_cache
             )
-            loads_alone = (
-                process.engine.loads_alone and not process.engine.runs_on_cpu()
-            )
-            if loads_alone and not is_sized:
+            if not is_sized:
                 return True
         return False
 
@@ -471,7 +461,7 @@ class Engines(Servers):
             raise EngineDiedError(process.report(words)) from None
         self._restarted.add(process)
         say(
-            f"{process.engine.title} ended during the run and was started again, "
+            f"vLLM ended during the run and was started again, "
             f"once: {process.spec.model}; what it had not answered was asked again "
             f"(log: {process.log})"
         )
@@ -519,14 +509,12 @@ def needs_of(
         if not isinstance(model, Served):
             continue
         spec = EngineSpec.of(model)
-        engine = kinds.get(spec.engine)
-        revision, cache = engine.weights_at(spec.args)
+        revision, cache = ENGINE.weights_at(spec.args)
         size = weights.weights_gib(spec.model, revision, cache)
         about = model_files.configuration(model)
         if size and not about:
             about = weights.configuration_on_hub(spec.model, revision)
-        parallel = engine.parallel(spec.args)
-        may_halve = engine.halves and not parallel.is_unusual
+        parallel = ENGINE.parallel(spec.args)
         needs[spec] = EngineNeed(
             spec.model,
             parallel,
@@ -536,6 +524,6 @@ def needs_of(
             classifies=model_files.classes(model) is not None,
             vocabulary=model_files.vocabulary(about),
             is_mixture=model_files.is_mixture(about),
-            is_halved=may_halve and model_files.are_32_bits(about),
+            is_halved=not parallel.is_unusual and model_files.are_32_bits(about),
         )
     return needs

@@ -24,7 +24,6 @@ from refusal_checks.core.errors import (
     OutOfMemoryError,
     reason,
 )
-from refusal_checks.engines import kinds
 from refusal_checks.engines.engine import WHOLE_MACHINE, EngineSpec
 from refusal_checks.engines.engine_logs import (
     LOG_READ,
@@ -34,6 +33,7 @@ from refusal_checks.engines.engine_logs import (
     last_words,
 )
 from refusal_checks.engines.servers import Say
+from refusal_checks.engines.vllm import ENGINE
 
 POLL = 0.5
 """Seconds between two looks at a starting server."""
@@ -60,7 +60,6 @@ class EngineProcess:
 
     Attributes:
         log: file for everything that the server prints; each start appends to it.
-        engine: the kind of engine.
         place: its assignment at the next start.
         is_asleep: True while it has left its GPU; nothing may be asked then.
     """
@@ -68,7 +67,6 @@ class EngineProcess:
     def __init__(self, spec: EngineSpec, log: Path) -> None:
         self.spec = spec
         self.log = log
-        self.engine = kinds.get(spec.engine)
         self.place = WHOLE_MACHINE
         self.is_asleep = False
         self._numbers: list[float] = []
@@ -87,7 +85,7 @@ class EngineProcess:
 
     @property
     def command(self) -> list[str]:
-        return self.engine.command(self.spec, self.port, self.place)
+        return ENGINE.command(self.spec, self.port, self.place)
 
     def launch(self) -> None:
         """Start the server's process, under a guard that ends it when this process dies."""
@@ -100,17 +98,17 @@ class EngineProcess:
                 self._log_start, self._status = log.tell(), ""
                 self._launched, self._next_report = time.monotonic(), FIRST_REPORT
                 self._process = subprocess.Popen(
-                    [*guard, cores, self.engine.vital, *self.command],
+                    [*guard, cores, ENGINE.vital, *self.command],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=log,
-                    env=self.engine.environment(self.api_key, self.spec, self.place),
+                    env=ENGINE.environment(self.api_key, self.spec, self.place),
                     start_new_session=True,
                 )
         except OSError as fault:
             where = f": {fault.filename}" if fault.filename else ""
             raise EngineStartError(
-                f"{self.engine.title} cannot be started: {self.spec.model}: {fault.strerror}{where}"
+                f"vLLM cannot be started: {self.spec.model}: {fault.strerror}{where}"
             ) from fault
 
     def wait_ready(self, timeout: float, progress: Say = lambda line: None) -> None:
@@ -131,7 +129,7 @@ class EngineProcess:
         problem = ""
         if not self.is_running():
             problem = "ended before it was ready"
-        elif is_healthy(f"http://127.0.0.1:{self.port}{self.engine.health}"):
+        elif is_healthy(f"http://127.0.0.1:{self.port}{ENGINE.health}"):
             if self._has_port():
                 self._say_ready(elapsed, progress)
                 return True
@@ -151,22 +149,18 @@ class EngineProcess:
         return False
 
     def _say_ready(self, elapsed: float, progress: Say) -> None:
-        told = self.engine.cache_told(self._read_log())
+        told = ENGINE.cache_told(self._read_log())
         words = f" ({told})" if told else ""
-        progress(
-            f"{self.engine.title} is ready after {elapsed:.0f} s: {self.spec.model}{words}"
-        )
+        progress(f"vLLM is ready after {elapsed:.0f} s: {self.spec.model}{words}")
 
     def _say_loading(self, elapsed: float, progress: Say) -> None:
         """Say what it does, at longer and longer intervals."""
         if elapsed < self._next_report:
             return
         self._next_report = 2 * max(self._next_report, elapsed)
-        doing = self.engine.doing(self._read_log())
+        doing = ENGINE.doing(self._read_log())
         words = f", {doing}" if doing else ""
-        progress(
-            f"{self.engine.title} is loading {self.spec.model}: {elapsed:.0f} s{words}"
-        )
+        progress(f"vLLM is loading {self.spec.model}: {elapsed:.0f} s{words}")
 
     def is_out_of_memory(self) -> bool:
         """True if its log says that its device had too little memory."""
@@ -200,10 +194,9 @@ class EngineProcess:
 
     def sleep(self) -> None:
         """Leave the GPU until ``wake``; EngineFaultError if the server does not say that it did."""
-        assert self.engine.sleeping is not None
         self._numbers = self._probe()
         self.is_asleep = True  # from now on, whatever it says
-        self._tell(self.engine.sleeping.sleep, is_asleep=True)
+        self._tell(ENGINE.sleeping.sleep, is_asleep=True)
 
     def wake(self) -> None:
         """Come back to the GPU.
@@ -212,8 +205,7 @@ class EngineProcess:
             EngineFaultError: the server does not say that it did, or computes something else than
                 before, so that its weights are not what they were.
         """
-        assert self.engine.sleeping is not None
-        self._tell(self.engine.sleeping.wake, is_asleep=False)
+        self._tell(ENGINE.sleeping.wake, is_asleep=False)
         numbers = self._probe()
         if not _are_close(self._numbers, numbers):
             raise EngineFaultError("it computes something else than before it slept")
@@ -224,9 +216,8 @@ class EngineProcess:
 
         EngineFaultError if it answers no probe.
         """
-        assert self.engine.sleeping is not None
         fault: Exception | None = None
-        for path, body in self.engine.sleeping.probes:
+        for path, body in ENGINE.sleeping.probes:
             try:
                 models = json.loads(self._request("GET", "/v1/models"))
                 named = {"model": models["data"][0]["id"], "temperature": 0.0, **body}
@@ -241,10 +232,9 @@ class EngineProcess:
 
     def _tell(self, path: str, is_asleep: bool) -> None:
         """Send a request and wait until the server's state is as it should be."""
-        assert self.engine.sleeping is not None
         try:
             self._request("POST", path)
-            state = json.loads(self._request("GET", self.engine.sleeping.state))
+            state = json.loads(self._request("GET", ENGINE.sleeping.state))
         except NO_REPLY as fault:
             raise EngineFaultError(f"{path}: {reason(fault)}") from fault
         if not isinstance(state, dict) or state.get("is_sleeping") is not is_asleep:
@@ -276,9 +266,7 @@ class EngineProcess:
     def require_awake(self) -> None:
         """Raise EngineFaultError if it sleeps: it would answer once it wakes up, or never."""
         if self.is_asleep:
-            raise EngineFaultError(
-                f"{self.engine.title} sleeps and was asked: {self.spec.model}"
-            )
+            raise EngineFaultError(f"vLLM sleeps and was asked: {self.spec.model}")
 
     def ask_to_end(self) -> None:
         """Tell the server to end, and do not wait; ``stop`` does."""
@@ -307,14 +295,14 @@ class EngineProcess:
 
     def report(self, what: str) -> str:
         """What to do and why, as far as the log tells; the command; the log's last lines."""
-        noise = re.compile(self.engine.noise)
+        noise = re.compile(ENGINE.noise)
         lines = []
         for line in self._read_log().splitlines():
             if not noise.search(line[:LOG_WIDTH]):
                 lines.append(line[:LOG_WIDTH])
         shown = last_words(lines)
 
-        title = f"{self.engine.title} {what}: {self.spec.model}"
+        title = f"vLLM {what}: {self.spec.model}"
         cause, remedy = cause_in(shown)
         if remedy:
             title = f"{remedy}: {title}"

@@ -10,9 +10,9 @@ from refusal_checks.core.errors import ModelError, UserError
 from refusal_checks.core.settings import Cascading
 from refusal_checks.core.text import clean
 from refusal_checks.core.verdicts import WITHHELD, Valid
-from refusal_checks.engines import kinds, needs
-from refusal_checks.engines.kinds import require_program
+from refusal_checks.engines import needs
 from refusal_checks.engines.servers import Servers
+from refusal_checks.engines.vllm import ENGINE
 from refusal_checks.evaluation.config import (
     CandidateConfig,
     JudgeConfig,
@@ -192,7 +192,7 @@ def convert(models: Iterable[Model], say: Note) -> None:
     missing: dict[str, Weights] = {}
     for model in models:
         if isinstance(model, Served) and model.weights:
-            require_program(kinds.get(model.engine), model.program)
+            ENGINE.require_program(model.program)
             missing[model.weights.key] = model.weights
     for weights in missing.values():
         weights.make(say)
@@ -327,15 +327,10 @@ def require_cascade(
 
 
 def _classes(model: Served | Attached, client: Client) -> Classes | None:
-    """The classes of a judge that is a sequence classifier, if its engine can serve one."""
+    """The classes of a judge that is a sequence classifier."""
     if isinstance(model, Attached):
         return Classes() if client.classifies else None
     labels = classes(model)
     if labels is None and classifier.known(model.path):
         labels = Classes()
-    engine = kinds.get(model.engine)
-    if labels is not None and not engine.classifies:
-        raise ModelError(
-            f"--judge {model.name}: use --engine vllm: {engine.title} cannot serve a classifier"
-        )
     return labels

@@ -11,7 +11,6 @@ from typing import TypeVar
 from refusal_checks.core import settings
 from refusal_checks.core.errors import ModelError, UserError
 from refusal_checks.core.settings import RequestPace
-from refusal_checks.engines import kinds
 from refusal_checks.engines.placement import PlacementRequest
 from refusal_checks.evaluation.config import JudgeConfig, NamedJudge
 from refusal_checks.judges import template
@@ -59,7 +58,7 @@ def read_candidate(spec: RunSpec) -> CandidateModel:
         _words(spec, "candidate.args", table.args),
         table.template_variables,
         table.reasoning_end,
-        *choose_engine(spec.engine.name, spec.engine.command),
+        program(spec),
         judge_reasoning=bool(table.judge_reasoning),
     )
     with where_written(spec, "candidate.model", "--candidate"):
@@ -110,7 +109,7 @@ def read_judges(spec: RunSpec) -> JudgeConfig:
 
 def laid_out(model: JudgeModel, prompt: str) -> JudgeModel:
     """Give a judge's engine the chat template of its training where its files have none."""
-    if not isinstance(model, Served) or model.engine != "vllm":
+    if not isinstance(model, Served):
         return model
     if any(arg.replace("_", "-").startswith("--chat-template") for arg in model.args):
         return model
@@ -176,9 +175,11 @@ def _judge_extras(spec: RunSpec, named: Sequence[str]) -> list[models.Extras]:
         dict[str, object](),
     )
     ends = _spread(spec, "judge.reasoning_end", table.reasoning_end, named, "")
-    engine = choose_engine(spec.engine.name, spec.engine.command)
+    started_by = program(spec)
     return [
-        models.Extras(_words(spec, "judge.args", own_args), own_variables, end, *engine)
+        models.Extras(
+            _words(spec, "judge.args", own_args), own_variables, end, started_by
+        )
         for own_args, own_variables, end in zip(args, variables, ends, strict=True)
     ]
 
@@ -215,33 +216,27 @@ def _spread(
     return values
 
 
-def choose_engine(name: str, command: str) -> tuple[str, tuple[str, ...]]:
-    """The engine that a spec names, and the command that starts it; empty for the default."""
+def program(spec: RunSpec) -> tuple[str, ...]:
+    """The program that starts engines in place of vLLM's own; empty for that."""
+    command = spec.engine.command
     try:
-        program = tuple(shlex.split(command))
+        return tuple(shlex.split(command))
     except ValueError as fault:
         raise UserError(
             f"engine.command {command}: quote as in a shell: {fault}"
         ) from None
-    # The user's own program takes the place of vLLM, which then need not be installed here.
-    usual = kinds.PREFERRED if program else kinds.AUTO
-    return kinds.choose(usual if name == kinds.AUTO else name), program
 
 
 def require_engine(
     spec: RunSpec, parsed: Sequence[CandidateModel | JudgeModel]
 ) -> None:
-    """Refuse a choice of engine if no model needs one."""
-    if any(isinstance(model, Served) for model in parsed):
-        return
-    for key, value, unset in (
-        ("engine.name", spec.engine.name, kinds.AUTO),
-        ("engine.command", spec.engine.command, ""),
-    ):
-        if value != unset:
-            raise UserError(
-                f"{_written(spec, key, value)}: leave it out: no model of this run is started here"
-            )
+    """Refuse a program for engines if no model needs one."""
+    command = spec.engine.command
+    if command and not any(isinstance(model, Served) for model in parsed):
+        raise UserError(
+            f"{_written(spec, 'engine.command', command)}: leave it out: no model of this run is "
+            "started here"
+        )
 
 
 def placement(spec: RunSpec) -> PlacementRequest:

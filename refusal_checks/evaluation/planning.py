@@ -13,7 +13,7 @@ from refusal_checks.core.records import Completion, Vote, unusable
 from refusal_checks.core.settings import Limits
 from refusal_checks.core.store import Store, content_key
 from refusal_checks.core.verdicts import FILTERED, Judgement, Valid
-from refusal_checks.engines import kinds
+from refusal_checks.engines.vllm import ENGINE
 from refusal_checks.judges import cascade
 from refusal_checks.judges.judge import Judge
 from refusal_checks.judges.shown import as_judged
@@ -217,7 +217,6 @@ def prompts_at_once(
     widest = 0
     for model in models:
         if isinstance(model, Served):
-            engine = kinds.get(model.engine)
-            parallel = engine.parallel(model.args).copies
-            widest = max(widest, engine.sequences(model.args) * parallel)
+            parallel = ENGINE.parallel(model.args).copies
+            widest = max(widest, ENGINE.sequences(model.args) * parallel)
     return max(LEAST, math.ceil(2 * widest * copies / samples))

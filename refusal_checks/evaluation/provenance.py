@@ -16,7 +16,7 @@ from refusal_checks.benchmarks import Benchmark, digest
 from refusal_checks.core import extensions
 from refusal_checks.core.files import sha256
 from refusal_checks.core.redaction import without_credentials
-from refusal_checks.engines import kinds
+from refusal_checks.engines.vllm import ENGINE
 from refusal_checks.evaluation.config import (
     NamedJudge,
     RunConfig,
@@ -223,10 +223,7 @@ def _human_labels(trust: TrustConfig) -> LabelsUsed | None:
 def _versions() -> dict[str, str]:
     """Versions of this package, of Python and of the installed libraries it uses."""
     versions = {"refusal-checks": __version__, "python": platform.python_version()}
-    packages = ["numpy", "pytest", "pytest-xdist"]
-    for name in kinds.discover():
-        packages += kinds.get(name).packages
-    for package in packages:
+    for package in ("numpy", "pytest", "pytest-xdist", *ENGINE.packages):
         with suppress(importlib.metadata.PackageNotFoundError):
             versions[package] = importlib.metadata.version(package)
     return versions
@@ -270,7 +267,6 @@ def with_effort(
         engines=EnginesUsed(
             started=tuple(dict.fromkeys(model.name for model in served)),
             attached=tuple(dict.fromkeys(attached)),
-            kinds=tuple(dict.fromkeys(model.engine for model in served)),
         ),
         asked=Effort(
             answers=todo.answers,

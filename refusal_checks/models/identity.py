@@ -52,7 +52,6 @@ def describe(model: Model, served_name: str = "") -> dict[str, Any]:
         "files": _files(model),
         **settings,
         "adapter": _adapter(model),
-        "engine": model.engine,
         "engine_command": list(model.program),
     }
 

@@ -47,7 +47,6 @@ class Served:
     template_kwargs: Mapping[str, Any] = field(default_factory=dict)
     reasoning_end: str = ""
     adapter: str = ""
-    engine: str = "vllm"
     program: tuple[str, ...] = ()
     provided: ProvidedModel | None = field(default=None, compare=False)
     judge_reasoning: bool = False
@@ -107,7 +106,6 @@ class Extras:
     args: tuple[str, ...] = ()
     template_kwargs: Mapping[str, Any] = field(default_factory=dict)
     reasoning_end: str = ""
-    engine: str = "vllm"
     program: tuple[str, ...] = ()
     judge_reasoning: bool = False
 

@@ -66,7 +66,6 @@ _METAVARS = {
     "store.file": "FILE",
     "baseline.path": "PATH",
     "trust.human_labels": "FILE",
-    "engine.name": "NAME",
 }
 _KIND_METAVARS = {int: "N", float: "X", str: "TEXT"}
 

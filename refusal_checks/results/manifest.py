@@ -37,7 +37,6 @@ class ModelFacts(_Facts):
     max_tokens: int | None = None
     is_classifier: bool = False  # a judge of an extension that writes no text
     remark: str = ""  # what the extension says about its judge
-    engine: str = ""
     engine_command: tuple[str, ...] = ()
 
 
@@ -98,11 +97,10 @@ class Selection(_Facts):
 
 
 class EnginesUsed(_Facts):
-    """Models by how they were reached, names of engines, and start-up seconds by turn."""
+    """Models by how they were reached, and start-up seconds by turn."""
 
     started: tuple[str, ...] = ()
     attached: tuple[str, ...] = ()
-    kinds: tuple[str, ...] = ()
     ready_s: tuple[float, ...] = ()
 
 

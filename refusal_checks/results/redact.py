@@ -23,7 +23,7 @@ from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record
 from refusal_checks.core.redaction import redacted
 from refusal_checks.core.verdicts import FINISH_REASONS
-from refusal_checks.engines import kinds
+from refusal_checks.engines.vllm import ENGINE
 from refusal_checks.gates.comparison import Flip
 from refusal_checks.gates.offenders import Offender
 from refusal_checks.gates.verdict import Verdict
@@ -118,12 +118,12 @@ class Redaction:
     is_on: bool = False
 
     def require_silent(self, models: Sequence[CandidateModel | JudgeModel]) -> None:
-        """Raise ModelError if an engine would write prompts or answers into its log."""
+        """Raise ModelError if vLLM would write prompts or answers into its log."""
         if not self.is_on:
             return
         for model in models:
             if isinstance(model, Served):
-                kinds.get(model.engine).require_silent(model.args)
+                ENGINE.require_silent(model.args)
 
     def judged(self, records: Sequence[Record]) -> Sequence[Record]:
         return list(map(judged, records)) if self.is_on else records

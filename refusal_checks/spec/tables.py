@@ -36,7 +36,6 @@ from refusal_checks.core.settings import (
 )
 from refusal_checks.core.suggestions import near
 from refusal_checks.core.verdicts import PartialCount
-from refusal_checks.engines import kinds
 from refusal_checks.engines.placement import Wanted
 from refusal_checks.gates.gate import LONGEST, Waiver, today
 from refusal_checks.gates.tables import GateSettings, WaiverTable
@@ -231,17 +230,11 @@ class SamplingTable(Sampling):
 
 
 class EngineTable(Frozen):
-    """What serves models that are started here, and where."""
+    """What starts the engines of models, and where they run."""
 
-    name: str = Field(
-        kinds.AUTO,
-        # No kinds are looked up here: extensions, which may import this module, add some.
-        description="what serves models that are started here: vllm, transformers, one that an "
-        f"extension adds, or auto: {kinds.PREFERRED} if it is installed, else another",
-    )
     command: str = Field(
         "",
-        description="program that starts the engine in place of the default; it gets the engine's "
+        description="program that starts the engine in place of vLLM's own; it gets the engine's "
         "arguments",
     )
     placement: Wanted = Field(
@@ -459,7 +452,6 @@ NAMED: Mapping[str, str] = {
     "baseline": "baseline.path",
     "human-labels": "trust.human_labels",
     "allow-untrusted-judge": "trust.allow_untrusted_judge",
-    "engine": "engine.name",
     "redact": "reports.redact",
     "offenders": "reports.offenders",
     "runs": "reports.runs",

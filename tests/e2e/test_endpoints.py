@@ -51,6 +51,7 @@ def thresholds(tmp_path: Path) -> Path:
 @pytest.fixture(scope="module")
 def transformers_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The base URL of Hugging Face's own server, with the demo model on the CPU."""
+    pytest.importorskip("accelerate")
     folder = tmp_path_factory.mktemp("transformers")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from refusal_checks.engines import vllm
 from refusal_checks.engines.devices import Devices
 from refusal_checks.engines.engine import EngineSpec
-from refusal_checks.engines.kinds import vllm
 from refusal_checks.engines.placement import EngineNeed, PlacementRequest
 from refusal_checks.engines.placing import choose
 

@@ -192,13 +192,6 @@ DECLARED = {"format": "{request} {answer}", "refusal_label": "yes"}
             "config.json: refusal_judge",
         ),
         (
-            ["enc"],
-            "",
-            CONFIG | {"refusal_judge": DECLARED},
-            {"engine_name": "transformers"},
-            "use --engine vllm: transformers cannot serve a classifier",
-        ),
-        (
             ["keyword"],
             "",
             CONFIG,

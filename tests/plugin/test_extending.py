@@ -72,7 +72,6 @@ def contributed(project: Project) -> Project:
         "BENCHMARKS = (": "benchmark",
         "def build(": "way of judging",
         "@mean(": "metric",
-        "ENGINE = ": "engine",
         "def write(": "report format",
         "def add(": "command",
     }
@@ -162,26 +161,6 @@ def test_a_gate_run_uses_what_a_package_adds(
         "acme-gates 1.0 (acme_gates.models): models by name",
     ):
         assert part in said
-
-
-@pytest.mark.usefixtures("installed")
-def test_the_engine_of_the_page_is_found_and_writes_its_command_line() -> None:
-    code = """
-from refusal_checks.engines import kinds
-from refusal_checks.engines.engine import EngineSpec
-from refusal_checks.engines.engine import Assignment
-engine = kinds.get(kinds.choose("sglang"))
-place = Assignment(("0", "1"), memory=0.45, shards=2)
-print(*engine.command(EngineSpec("org/model", ("--seed", "1"), "sglang"), 8000, place)[1:])
-print(engine.parallel(["--tp-size", "4"]).ranks, engine.is_installed())
-print(engine.environment("key", EngineSpec("org/model"), place)["CUDA_VISIBLE_DEVICES"])
-"""
-    assert _python(code).splitlines() == [
-        "-m sglang.launch_server --model-path org/model --host 127.0.0.1 --port 8000 "
-        "--mem-fraction-static 0.45 --tp-size 2 --seed 1",
-        "4 False",
-        "0,1",
-    ]
 
 
 def test_a_threshold_file_names_a_file_beside_it(project: Project) -> None:

@@ -430,10 +430,10 @@ def required(*extras: str) -> Iterator[Requirement]:
     ("locks", "extras"),
     [
         (("demo",), ()),
-        (("gpu",), ("vllm", "transformers")),
-        (("gpu-tests",), ("vllm", "transformers", "dev", "docs")),
+        (("gpu",), ("vllm",)),
+        (("gpu-tests",), ("vllm", "dev", "docs")),
         (("tests",), ("dev", "docs")),
-        (("tests", "engine-cpu"), ("dev", "docs", "transformers")),
+        (("tests", "engine-cpu"), ("dev", "docs")),
     ],
     ids=str,
 )

@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Self
 
-from refusal_checks.engines.kinds import vllm
+from refusal_checks.engines import vllm
 
 SCRIPT = """
 import json, os, sys, time

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from refusal_checks.engines.kinds import vllm
+from refusal_checks.engines import vllm
 from refusal_checks.models.names import Served, parse_candidate
 from refusal_checks.models.provided import ProvidedModel
 from tools.measure.printing import say

@@ -10,8 +10,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
+from refusal_checks.engines import vllm
 from refusal_checks.engines.engine import WHOLE_MACHINE, Assignment, EngineSpec
-from refusal_checks.engines.kinds import vllm
 from refusal_checks.engines.process import EngineProcess
 from tools.measure.plain import UserScript, cpu_arguments
 from tools.measure.printing import say

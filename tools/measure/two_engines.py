@@ -26,9 +26,9 @@ from unittest import mock
 
 from refusal_checks.core.sampling import JudgeSampling, Sampling
 from refusal_checks.core.settings import Limits
+from refusal_checks.engines import vllm
 from refusal_checks.engines.engine import Assignment, EngineSpec
 from refusal_checks.engines.gpu_placing import Gpus
-from refusal_checks.engines.kinds import vllm
 from refusal_checks.engines.placement import PlacementRequest
 from refusal_checks.engines.pool import Engines, PoolSettings, Shared
 from refusal_checks.engines.process import EngineProcess

@@ -30,8 +30,7 @@ from refusal_checks.core import extensions
 from refusal_checks.core.errors import DataError, StoreError, UserError
 from refusal_checks.core.store import Store
 from refusal_checks.core.text import clean, count, json_text
-from refusal_checks.engines import kinds
-from refusal_checks.evaluation.model_config import choose_engine
+from refusal_checks.evaluation import model_config
 from refusal_checks.gates import thresholds, toml_file
 from refusal_checks.gates.gate import today
 from refusal_checks.metrics import METRICS
@@ -151,7 +150,7 @@ def examine(plan: Plan) -> Iterator[Diagnosis]:
 
 def _models(spec: RunSpec) -> Iterator[Diagnosis]:
     """Check the models under test, the judges, and the engine that some of them need."""
-    engine, program = choose_engine(spec.engine.name, spec.engine.command)
+    program = model_config.program(spec)
     is_engine_needed = False
     for option, names in (
         ("--candidate", [spec.candidate.model] if spec.candidate.model else []),
@@ -163,10 +162,10 @@ def _models(spec: RunSpec) -> Iterator[Diagnosis]:
         for number, name in enumerate(names, 1):
             model, finding = checks.model(option, number, name)
             yield finding
-            yield from checks.loading(option, model, engine, program)
+            yield from checks.loading(option, model, program)
             if isinstance(model, Served):
                 is_engine_needed = True
-    yield from checks.engine(kinds.get(engine), program, is_engine_needed)
+    yield from checks.engine(program, is_engine_needed)
 
 
 def _extensions(files: Sequence[Path]) -> Iterator[Diagnosis]:

@@ -22,9 +22,8 @@ from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.redaction import without_credentials
 from refusal_checks.core.special_tokens import FAMILIES
 from refusal_checks.core.text import clean
-from refusal_checks.engines import devices, needs
-from refusal_checks.engines.engine import Engine
-from refusal_checks.engines.kinds import require_program
+from refusal_checks.engines import devices, needs, vllm
+from refusal_checks.engines.vllm import ENGINE
 from refusal_checks.gates import power
 from refusal_checks.gates.gate import Gate
 from refusal_checks.models import names
@@ -96,12 +95,12 @@ def machine(store: Path) -> Iterator[Diagnosis]:
             yield ok(what, text)
 
 
-def engine(engine: Engine, program: Sequence[str], needed: bool) -> Iterator[Diagnosis]:
+def engine(program: Sequence[str], needed: bool) -> Iterator[Diagnosis]:
     """The engine and its devices; attached servers and recordings need neither."""
     bad = fail if needed else warn
-    finding = _installed(engine, program, bad)
+    finding = _installed(program, bad)
     yield finding
-    if engine.runs_on_cpu():
+    if vllm.runs_on_cpu():
         yield ok(
             "devices", f"{len(devices.cpu().ids)} CPU cores; large models need a GPU"
         )
@@ -124,18 +123,15 @@ def _gpus(are_needed: bool, has_engine: bool) -> Diagnosis:
     return ok("devices", text)
 
 
-def _installed(
-    engine: Engine, program: Sequence[str], bad: partial[Diagnosis]
-) -> Diagnosis:
+def _installed(program: Sequence[str], bad: partial[Diagnosis]) -> Diagnosis:
     try:
-        require_program(engine, program)
+        ENGINE.require_program(program)
     except ModelError as fault:
         text = "not installed; no model named here needs it"
-        return bad(engine.title, str(fault)) if bad is fail else ok(engine.title, text)
+        return bad("vLLM", str(fault)) if bad is fail else ok("vLLM", text)
     if program:
-        return ok(engine.title, f"started by {program[0]}")
-    module = engine.modules[0]
-    script = f"import {module}; print({module}.__version__)"
+        return ok("vLLM", f"started by {program[0]}")
+    script = "import vllm; print(vllm.__version__)"
     try:
         done = subprocess.run(
             [sys.executable, "-c", script],
@@ -144,14 +140,14 @@ def _installed(
             timeout=IMPORT_TIMEOUT,
         )
     except subprocess.TimeoutExpired:
-        return bad(engine.title, f"takes more than {IMPORT_TIMEOUT:.0f} s to import")
+        return bad("vLLM", f"takes more than {IMPORT_TIMEOUT:.0f} s to import")
     if done.returncode:
         last = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[
             -1
         ]
-        return bad(engine.title, f"cannot be imported: {last}", "install it again")
-    build = "CPU" if engine.runs_on_cpu() else "GPU"
-    return ok(engine.title, f"{done.stdout.split()[-1]}, {build} build")
+        return bad("vLLM", f"cannot be imported: {last}", "install it again")
+    build = "CPU" if vllm.runs_on_cpu() else "GPU"
+    return ok("vLLM", f"{done.stdout.split()[-1]}, {build} build")
 
 
 Model = names.CandidateModel | names.JudgeModel
@@ -175,11 +171,11 @@ def model(option: str, number: int, name: str) -> tuple[Model | None, Diagnosis]
 
 
 def loading(
-    option: str, model: Model | None, engine: str, program: Sequence[str]
+    option: str, model: Model | None, program: Sequence[str]
 ) -> Iterator[Diagnosis]:
     """What the engine must be told to load or query a model; the gate run may tell it."""
     if isinstance(model, Served):
-        asked = replace(model, engine=engine, program=tuple(program))
+        asked = replace(model, program=tuple(program))
         missing = needs.missing_template(asked, option)
         if missing:
             yield warn(option.lstrip("-"), missing)

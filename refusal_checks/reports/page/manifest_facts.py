@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.redaction import pathless
-from refusal_checks.engines import kinds
+from refusal_checks.engines.vllm import ENGINE
 from refusal_checks.models.names import RULE_JUDGES
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.summary import RunSummary
@@ -17,12 +17,11 @@ def facts(summary: RunSummary) -> dict[str, list[tuple[str, str]]]:
     for name in _without_effect(summary):
         values.pop(name, None)
     if not _needed_engines(manifest):
-        packages = _engine_packages()
         versions = values.get("versions", {})
         values["versions"] = {
             package: version
             for package, version in versions.items()
-            if package not in packages
+            if package not in ENGINE.packages
         }
     facts = {}
     for name, value in values.items():
@@ -56,13 +55,6 @@ def _needed_engines(manifest: Manifest) -> bool:
     """False if no model was asked; True if the manifest does not say."""
     engines = manifest.engines
     return engines is None or bool(engines.started or engines.attached)
-
-
-def _engine_packages() -> set[str]:
-    packages: set[str] = set()
-    for name in kinds.discover():
-        packages.update(kinds.get(name).packages)
-    return packages
 
 
 def _flat(path: str, value: object) -> Iterator[tuple[str, str]]:

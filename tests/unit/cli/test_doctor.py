@@ -28,7 +28,7 @@ from refusal_checks.cli.doctor.checks import (
 from refusal_checks.core.errors import ModelError
 from refusal_checks.core.records import Completion
 from refusal_checks.core.store import Store
-from refusal_checks.engines.kinds import vllm
+from refusal_checks.engines import vllm
 from refusal_checks.gates.gate import today
 from refusal_checks.models import provided
 from refusal_checks.models.provided import ProvidedModel, Weights
@@ -68,7 +68,7 @@ def look(
     judges: tuple[str, ...] = (),
     data: str | None = None,
     files: tuple[Path, ...] = (),
-    engine: str = "engine.name=vllm",
+    engine: str = "engine.command=",
 ) -> dict[str, Diagnosis]:
     store = str(tmp_path / "store.sqlite")
     judge = [*judges] or None

@@ -11,7 +11,6 @@ from refusal_checks.cli import report
 from refusal_checks.core import extensions
 from refusal_checks.core.errors import ThresholdError, UserError
 from refusal_checks.core.extensions import ExtensionError
-from refusal_checks.engines import kinds
 from refusal_checks.gates import thresholds
 from refusal_checks.metrics import METRICS
 from refusal_checks.reports import formats
@@ -64,12 +63,11 @@ def test_what_a_module_defines_is_found(install: Install) -> None:
     install(
         acme=BENCHMARK.format(name="acme")
         + METRIC.format(name="acme_rate")
-        + "def build(setup): ...\nENGINE = object()\n"
+        + "def build(setup): ...\n"
         + "OPTION = '--acme'\nVARIABLE = ''\nHELP = 'x'\ndef write(run, path): ...\n"
     )
     assert "acme" in benchmarks.discover()
     assert judges.discover()["acme"].judges_refusal is False
-    assert "acme" in kinds.discover()
     assert formats.discover()["acme"].OPTION == "--acme"
     assert METRICS["acme_rate"].score.__module__ == "words_acme"
     (one,) = extensions.known()
@@ -77,7 +75,6 @@ def test_what_a_module_defines_is_found(install: Install) -> None:
     added = [
         "benchmark acme",
         "way of judging acme",
-        "engine acme",
         "report format --acme",
     ]
     assert list(one.contents()) == added
@@ -135,7 +132,6 @@ OWN = "one of refusal-checks"
             *({"refusal": "def build(setup): ..."}, judges.discover),
             f'ways of judging are called "refusal", {OWN}, one of .*words_refusal',
         ),
-        ({"vllm": "ENGINE = 1"}, kinds.discover, f'engines are called "vllm", {OWN}'),
         (
             {"page": PAGE},
             formats.discover,

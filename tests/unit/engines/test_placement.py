@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refusal_checks.core.errors import UserError
+from refusal_checks.engines import vllm
 from refusal_checks.engines.devices import Devices
 from refusal_checks.engines.engine import Assignment
-from refusal_checks.engines.kinds import vllm
 from refusal_checks.engines.placement import EngineNeed, Placement, PlacementRequest
 from refusal_checks.engines.placing import choose
 from tests.cases import cases_of

@@ -17,13 +17,11 @@ from refusal_checks.core.errors import (
 )
 from refusal_checks.core.sampling import JudgeSampling, Sampling
 from refusal_checks.core.settings import Limits
-from refusal_checks.engines import devices, process
+from refusal_checks.engines import devices, process, vllm
 from refusal_checks.engines.devices import Devices
 from refusal_checks.engines.engine import Assignment
-from refusal_checks.engines.kinds import vllm
-from refusal_checks.engines.kinds.transformers import Transformers
-from refusal_checks.engines.kinds.vllm import Vllm
 from refusal_checks.engines.pool import Engines, PoolSettings
+from refusal_checks.engines.vllm import Vllm
 from refusal_checks.models import weights as weight_sizes
 from refusal_checks.models.client.capabilities import Capabilities, Support
 from refusal_checks.models.client.usage import Usage
@@ -350,41 +348,9 @@ def test_each_role_s_requests_are_added_up(tmp_path: Path) -> None:
     assert shown["seed"] == "ignored"
 
 
-def test_a_missing_engine_names_another_that_is_installed(
+def test_a_missing_engine_says_how_to_install_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Vllm, "is_installed", lambda self: False)
-    monkeypatch.setattr(Transformers, "is_installed", lambda self: True)
-    with pytest.raises(
-        ModelError, match="vLLM is not installed here: use --engine transformers"
-    ):
-        engines(tmp_path, ALIGNED, Rule("keyword"))
-    monkeypatch.setattr(Transformers, "is_installed", lambda self: False)
     with pytest.raises(ModelError, match="install it: `make engine` in the checkout"):
         engines(tmp_path, ALIGNED, Rule("keyword"))
-
-
-def test_what_a_started_engine_lacks_is_done_without(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Transformers, "is_installed", lambda self: True)
-    monkeypatch.setattr(process.EngineProcess, "launch", lambda own: None)
-    monkeypatch.setattr(process.EngineProcess, "is_ready", lambda own, *_: True)
-    monkeypatch.setattr(process.EngineProcess, "is_running", lambda own: True)
-    other = replace(ALIGNED, engine="transformers")
-    said: list[str] = []
-    with FakeServer(refuses=["seed"], models=["model"]) as server:
-        monkeypatch.setattr(process.EngineProcess, "url", server.url)
-        found = engines(tmp_path, other, replace(JUDGE, engine="transformers"))
-        clients = [found.connect(other, "--candidate"), found.connect(other, "--judge")]
-        assert clients[0].capabilities == Transformers.capabilities
-        found.start(said.append)
-        found.start(said.append)
-    (line,) = [line for line in said if "starting" not in line]
-    assert line.startswith("transformers for model: ")
-    for client in clients:
-        assert client.capabilities.seed is not Support.YES
-        assert client.capabilities.logprobs is Support.IGNORED, (
-            "as the engine's file says"
-        )
-    assert len(server.probes) == 8, "once"

@@ -10,13 +10,12 @@ import pytest
 from refusal_checks.core.errors import EngineFaultError
 from refusal_checks.core.sampling import JudgeSampling, Sampling
 from refusal_checks.core.settings import Limits
-from refusal_checks.engines import devices, process
+from refusal_checks.engines import devices, process, vllm
 from refusal_checks.engines.devices import Devices
 from refusal_checks.engines.engine import EngineSpec
-from refusal_checks.engines.kinds import vllm
-from refusal_checks.engines.kinds.vllm import Vllm
 from refusal_checks.engines.placement import PlacementRequest
 from refusal_checks.engines.pool import Engines, PoolSettings, Shared
+from refusal_checks.engines.vllm import Vllm
 from refusal_checks.models import weights as weight_sizes
 from refusal_checks.models.names import Rule, Served
 from tests.unit.engines.served import ALIGNED, JUDGE, OTHER

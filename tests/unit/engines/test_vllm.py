@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from refusal_checks.core.errors import ModelError, UserError
+from refusal_checks.engines import vllm
 from refusal_checks.engines.engine import Assignment, EngineSpec, Parallel
 from refusal_checks.engines.environment import inherited
 from refusal_checks.engines.guard import KeyCheck, Message, Receive, Send
-from refusal_checks.engines.kinds import vllm
-from refusal_checks.engines.kinds.vllm import ENGINE
 from refusal_checks.engines.process import EngineProcess
+from refusal_checks.engines.vllm import ENGINE
 
 
 @pytest.mark.parametrize(
