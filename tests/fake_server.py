@@ -107,8 +107,6 @@ class FakeServer(InThread):
         refusal: why it refuses a request with a 400; empty if it takes it.
         rule: the HTTP status and error with which it refuses a request, a probe too; see
             ``hosted``.
-        is_asleep: as vLLM that was told to sleep, but it refuses what vLLM would keep until later.
-        stays_asleep: whether it stays so though it is told to wake up.
     """
 
     def __init__(
@@ -146,7 +144,6 @@ class FakeServer(InThread):
         self.max_model_len: int | None = None
         self.refusal: Callable[[Body], str] = lambda body: ""
         self.rule: Rule = lambda body: None
-        self.is_asleep = self.stays_asleep = False
         self._ssl = ssl
         self._refuses = refuses
         self._ignores = ignores
@@ -183,9 +180,6 @@ class FakeServer(InThread):
         app = web.Application(client_max_size=2**26)
         app.router.add_get("/health", self._health)
         app.router.add_get("/v1/models", self._list_models)
-        app.router.add_post("/sleep", self._sleep)
-        app.router.add_post("/wake_up", self._wake)
-        app.router.add_get("/is_sleeping", self._is_sleeping)
         if self._classify:
             app.router.add_post("/classify", self._classified)
         elif self.moderate:
@@ -220,19 +214,6 @@ class FakeServer(InThread):
     async def _health(self, request: web.Request) -> web.Response:
         return web.Response()
 
-    async def _sleep(self, request: web.Request) -> web.Response:
-        if self._refused(request) or request.query.get("level") != "1":
-            return web.Response(status=400)
-        self.is_asleep = True
-        return web.Response()
-
-    async def _wake(self, request: web.Request) -> web.Response:
-        self.is_asleep = self.stays_asleep or self._refused(request)
-        return web.Response()
-
-    async def _is_sleeping(self, request: web.Request) -> web.Response:
-        return web.json_response({"is_sleeping": self.is_asleep})
-
     def _refused(self, request: web.Request) -> bool:
         wanted = f"Bearer {self._api_key}"
         return (
@@ -263,8 +244,6 @@ class FakeServer(InThread):
             return self.raw
         if self._refused(request):
             return web.json_response({"error": "Unauthorized"}, status=401)
-        if self.is_asleep:
-            return web.json_response({"error": "asleep"}, status=400)
         body: Body = await request.json()
         is_probe = body["messages"][0]["content"] == QUESTION
         (self.probes if is_probe else self.requests).append(body)

@@ -56,10 +56,6 @@ class EngineDiedError(InfrastructureError):
     """An engine ended while requests were waiting for it."""
 
 
-class EngineFaultError(InfrastructureError):
-    """A running engine cannot be used: it sleeps, or does not leave or take its GPU."""
-
-
 class EndpointError(InfrastructureError):
     """A server failed; ``status`` is the HTTP status, 0 if there was none.
 

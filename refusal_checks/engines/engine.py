@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
 
 from refusal_checks.models.names import Served
 
@@ -47,28 +46,24 @@ class Assignment:
         devices: GPUs that it may see, as in CUDA_VISIBLE_DEVICES; empty for all.
         cores: CPU cores that its processes may run on; empty for all.
         memory: share of each GPU's memory; None for the engine's default.
-        shards: GPUs that each copy of the model is split over.
-        copies: copies of the model that the placement adds.
+        shards: GPUs that the model is split over.
         cache: GiB for each rank's cache. None leaves it to the engine, which measures on a GPU
             what its share of the memory leaves.
         is_eager: True if it shall start at once rather than compile for speed.
         threads: compute threads on a CPU, of all ranks together; None for the engine's default.
         shared: True if other engines compute on the same cores, so that no thread may busy-wait.
         turn: 0, or 1 for an engine that starts once those of turn 0 have stopped.
-        can_sleep: True if it is started so that it can leave the GPU and come back.
     """
 
     devices: tuple[str, ...] = ()
     cores: tuple[int, ...] = ()
     memory: float | None = None
     shards: int = 1
-    copies: int = 1
     cache: float | None = None
     is_eager: bool = False
     threads: int | None = None
     shared: bool = False
     turn: int = 0
-    can_sleep: bool = False
 
     def shown(self, count: int) -> str:
         """Describe its share of the ``count`` devices."""
@@ -80,8 +75,6 @@ class Assignment:
             words += f" on {','.join(map(str, own))}"
         if self.shards > 1:
             words += f" cut over {self.shards} GPUs"
-        if self.copies > 1:
-            words += f" in {self.copies} copies"
         if self.memory:
             words += f" with {self.memory:.0%} of the memory"
         return words
@@ -108,19 +101,3 @@ class EngineSpec:
     @classmethod
     def of(cls, model: Served) -> EngineSpec:
         return cls(model.path, model.args, model.program)
-
-
-class SleepPaths(NamedTuple):
-    """Where a server is told to leave its GPU and to come back, and what says that it is away.
-
-    Attributes:
-        sleep, wake: paths of POST requests, answered once it is done.
-        state: path of a GET request with a JSON object whose ``is_sleeping`` is true or false.
-        probes: POST requests without the model's name, of which the server answers the first that
-            it can with the same numbers whenever its weights are the same.
-    """
-
-    sleep: str
-    wake: str
-    state: str
-    probes: tuple[tuple[str, Mapping[str, Any]], ...]

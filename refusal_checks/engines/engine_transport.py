@@ -48,7 +48,6 @@ class EngineTransport(HttpTransport):
         Nothing is sent if another process listens on the port of an engine that has ended.
         """
         self._process.require_running()
-        self._process.require_awake()
         try:
             answer = await super().post(path, body)
             if path == CHAT:

@@ -78,27 +78,9 @@ class Gpus:
         return name + self._busy
 
     def fit_apart(self, needs: Sequence[EngineNeed]) -> bool:
-        """True if there are enough GPUs for each to have its own, and no encoder wastes one."""
-        if self._is_encoder_in_the_way(needs):
-            return False
+        """True if there are enough GPUs for each to have its own."""
         count = len(self._ids)
         return sum(self._least(need, count) for need in needs) <= count
-
-    def _is_encoder_in_the_way(self, needs: Sequence[EngineNeed]) -> bool:
-        """True if the only model that writes can have another copy where encoders would run.
-
-        An encoder takes little of a GPU's memory and time, so that both can share it.
-        """
-        writers = [need for need in needs if not need.is_encoder]
-        if len(writers) != 1 or len(needs) == 1 or not self._devices.memory:
-            return False
-        (writer,) = writers
-        is_fixed = writer.weights is None or writer.parallel.is_given
-        if is_fixed or not self._has_copies(writer):
-            return False
-        count = len(self._ids)
-        least = self._least(writer, count)
-        return count % least == 0 and self._fit(needs, least)
 
     def fit_together(self, needs: Sequence[EngineNeed]) -> bool:
         """True if the engines can share the GPUs; unknown weights count as nothing."""
@@ -215,10 +197,7 @@ class Gpus:
     def together(
         self, needs: Sequence[EngineNeed], request: PlacementRequest
     ) -> Places:
-        """Put each model on all GPUs, split or in copies.
-
-        Beside a model that the user spreads, one copy of a judge is enough.
-        """
+        """Put the models on the same GPUs: the fewest that hold them, or those the user says."""
         self._require_ranks(needs, self._ids)
         cut = self._cut(needs, len(self._ids))
         self._require_room(needs, cut, request)
@@ -230,14 +209,12 @@ class Gpus:
             own_cut = 0
             if is_known:
                 own_cut = 1 if need.is_encoder else cut
-            ids = self._ids
-            if self._devices.are_slices or need in singles:
-                ids = ids[: own_cut or cut]
+            ids = self._ids[:cut] if self._devices.are_slices else self._ids
             places[need] = self._place(need, ids, own_cut, shares.get(need))
         return self._with_caches(places, cut)
 
     def _singles(self, needs: Sequence[EngineNeed]) -> list[EngineNeed]:
-        """Judges of which one copy runs beside models that the user spreads."""
+        """Judges beside models that the user spreads, on fewer GPUs than those."""
         if not any(need.parallel.is_given for need in needs):
             return []
         singles = []
@@ -296,8 +273,8 @@ class Gpus:
         """The share of memory for each engine whose share the user does not set.
 
         It is the engine's weights and an equal part of the rest. An encoder, which has no cache to
-        fill, gets no more than it needs, and a single copy of a judge, which leaves the rest of its
-        share unused on the other GPUs, little more.
+        fill, gets no more than it needs, and a judge on fewer GPUs than the candidate, which leaves
+        the rest of its share unused on the others, little more.
         """
         usable = self._left(needs)
         free = [need for need in needs if not need.parallel.memory]
@@ -323,7 +300,7 @@ class Gpus:
         return shares
 
     def apart(self, needs: Sequence[EngineNeed], request: PlacementRequest) -> Places:
-        """Give each engine its own GPUs; spare ones go to the largest load. One engine gets all."""
+        """Give each engine its own GPUs, the fewest that hold it."""
         places: Places = {}
         for ids, group in pools(self._devices, needs, request).items():
             self._require_ranks(group, ids)
@@ -359,46 +336,32 @@ class Gpus:
                 f"together{self._busy}"
             )
 
-        # It can use more if the user gave no number, and what one copy needs is known.
-        able = []
-        for need in group:
-            is_known = need.weights is not None or request.devices_of(need)
-            if is_known and not need.parallel.is_given and self._has_copies(need):
-                able.append(need)
-        while True:
-            left = len(ids) - sum(counts.values())
-            growing = [need for need in able if least[need] <= left]
-            if not growing:
-                return counts
-            largest = max(
-                growing, key=lambda need: (need.weights or 1.0) / counts[need]
-            )
-            counts[largest] += least[largest]
-
-    def _has_copies(self, need: EngineNeed) -> bool:
-        """False if one engine cannot run several copies of a model, or need not.
-
-        Those of a mixture of experts compute in step, with the experts divided among them; a
-        process sees one slice of a GPU; and an encoder reads an answer in one step, where its
-        writer takes one for each token.
-        """
-        is_single = need.is_mixture or need.is_encoder
-        return not (is_single or self._devices.are_slices)
+        # A model of unknown size is split over all that the user names for it.
+        named = [
+            need
+            for need in group
+            if need.weights is None
+            and request.devices_of(need)
+            and not (need.parallel.is_given or self._devices.are_slices)
+        ]
+        left = len(ids) - sum(counts.values())
+        for need in named:
+            counts[need] += left // len(named)
+        return counts
 
     def _place(
         self, need: EngineNeed, ids: tuple[str, ...], cut: int, share: float | None
     ) -> Assignment:
-        """Put copies of a model on GPUs, each split over ``cut``; a single copy if that is 0."""
-        if cut and not need.parallel.is_given and not self._has_copies(need):
+        """Put a model on GPUs, split over ``cut`` of them; its engine chooses if that is 0."""
+        is_split = bool(cut) and not need.parallel.is_given
+        if is_split:
             ids = ids[:cut]
         is_all = ids == self._ids and not self._devices.busy
         memory = None if share is None else round(share, 2)
         place = Assignment(
             () if is_all else ids, memory=memory, is_eager=need.is_encoder
         )
-        if need.parallel.is_given or not cut:
-            return place
-        return replace(place, shards=cut, copies=max(1, len(ids) // cut))
+        return replace(place, shards=cut) if is_split else place
 
 
 def _shortage(needs: Sequence[EngineNeed], number: int, ids: Sequence[str]) -> str:

@@ -64,13 +64,11 @@ class PlacementRequest:
 
     Attributes:
         candidate_devices, judge_devices: device ids; empty leaves the choice to the placement.
-        candidates: number of candidates that take turns.
     """
 
     kind: Wanted = "auto"
     candidate_devices: tuple[str, ...] = ()
     judge_devices: tuple[str, ...] = ()
-    candidates: int = 1
 
     def devices_of(self, need: EngineNeed) -> tuple[str, ...]:
         return self.candidate_devices if need.answers else self.judge_devices
@@ -88,8 +86,3 @@ class Placement:
     def turns(self) -> int:
         """How many groups of engines run one after the other."""
         return 1 + max((place.turn for place in self.places), default=0)
-
-    @property
-    def copies(self) -> int:
-        """The most copies of a model that it adds to those in the user's arguments."""
-        return max((place.copies for place in self.places), default=1)

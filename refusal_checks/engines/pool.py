@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import threading
 import time
-from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -14,18 +13,15 @@ from typing import Any
 
 from refusal_checks.core.errors import (
     EngineDiedError,
-    EngineFaultError,
     EngineStartError,
     OutOfMemoryError,
-    UserError,
 )
 from refusal_checks.core.sampling import JudgeSampling, Sampling
 from refusal_checks.core.settings import Limits, RequestPace
 from refusal_checks.engines import devices, vllm
 from refusal_checks.engines.devices import Devices
-from refusal_checks.engines.engine import Assignment, EngineSpec
+from refusal_checks.engines.engine import EngineSpec
 from refusal_checks.engines.engine_transport import EngineTransport
-from refusal_checks.engines.gpu_placing import SPARE
 from refusal_checks.engines.placement import EngineNeed, Placement, PlacementRequest
 from refusal_checks.engines.placing import choose
 from refusal_checks.engines.process import POLL, EngineProcess
@@ -46,12 +42,6 @@ from refusal_checks.models.names import (
 
 WATCH, LOOK = 1.0, 0.05
 """Seconds between two looks at running engines, and at whether an engine is ready."""
-
-ROOM_TO_SLEEP = 1.2
-"""Part of its weights' size that must be free in the machine's memory for an engine to sleep."""
-
-Shared = dict[EngineSpec, EngineProcess]
-"""The engines of several runs, by what they serve."""
 
 
 @dataclass(frozen=True)
@@ -76,55 +66,12 @@ class PoolSettings:
 Needs = dict[EngineProcess, EngineNeed]
 """Engines, and what each of them needs in a run."""
 
-Places = dict[EngineProcess, Assignment]
-
-
-def places_to_keep(before: Needs, needed: Needs) -> Places:
-    """Assignments of the engines before, for those needed now; none if they do not all fit.
-
-    The engines before must all run at the same time, else their devices may not be free.
-    """
-    if len(needed) != len(before):
-        return {}
-    places = {}
-    for new, old in zip(needed, before, strict=True):
-        if old.place.turn or not old.is_running():
-            return {}
-        # A new engine fits where the old one was if it needs as much, whatever its model is.
-        needs_as_much = _size(needed[new]) == _size(before[old])
-        if new is not old and not needs_as_much:
-            return {}
-        places[new] = old.place
-    return places
-
 
 def _devices(needed: Needs) -> Devices:
     """The devices that these engines can run on, and what is in use of them now."""
     if not needed:
         return devices.NONE
     return devices.cpu() if vllm.runs_on_cpu() else devices.gpus()
-
-
-def _able_to_sleep(before: Needs, needed: Needs) -> list[EngineProcess]:
-    """Engines of the turn that has ended that the next run needs in its second turn.
-
-    Their weights must fit into the machine's own memory.
-    """
-    able = []
-    free = devices.cpu().memory or 0.0
-    for process, need in before.items():
-        takes = ROOM_TO_SLEEP * (need.weights or math.inf)
-        is_needed = process in needed and process.is_running()
-        if is_needed and process.place.can_sleep and takes <= free:
-            able.append(process)
-            free -= takes
-    return able
-
-
-def _is_back_in(process: EngineProcess, place: Assignment) -> bool:
-    """True if an engine that comes back in its turn is where this assignment wants it."""
-    old = process.place
-    return replace(place, memory=old.memory, cache=old.cache) == old
 
 
 def _have_own_gpus(engines: Sequence[EngineProcess]) -> bool:
@@ -138,22 +85,12 @@ def _have_own_gpus(engines: Sequence[EngineProcess]) -> bool:
     return True
 
 
-def _size(need: EngineNeed) -> Mapping[str, Any]:
-    return asdict(need) | {"model": ""}
-
-
 class Engines(Servers):
-    """Engines of candidate and judges; those with the same model and arguments share one.
-
-    ``shared`` holds running engines, also those of other candidates' runs that take turns with this
-    one.
-    """
+    """Engines of candidate and judges; those with the same model and arguments share one."""
 
     are_live = True
 
-    def __init__(
-        self, settings: PoolSettings, folder: Path, shared: Shared | None = None
-    ) -> None:
+    def __init__(self, settings: PoolSettings, folder: Path) -> None:
         super().__init__()
         self._settings = settings
         self._models: tuple[Model, ...] = (settings.candidate, *settings.judges)
@@ -162,30 +99,25 @@ class Engines(Servers):
         self._attaching = Attaching(
             settings.limits, settings.sampling, settings.judge_sampling, settings.paces
         )
-        self._create(folder, {} if shared is None else shared)
+        self._create(folder)
 
         self._turn = 0
         self._needs: Needs = {}
-        self._kept: list[EngineProcess] = []
         self._started: list[EngineProcess] = []
         self._restarted: set[EngineProcess] = set()
         self._is_closed = False
         self._launching = threading.Lock()
         self.placement = self.place(self._models)
 
-    def _create(self, folder: Path, shared: Shared) -> None:
+    def _create(self, folder: Path) -> None:
         """Check the models' engines and arguments, and create them; nothing starts."""
-        self._logs: dict[EngineSpec, Path] = {}
-        self._engines: Shared = {}
+        self._engines: dict[EngineSpec, EngineProcess] = {}
         self._transports: dict[EngineProcess, EngineTransport] = {}
         for index, spec in enumerate(_specs(self._models)):
             ENGINE.require_program(spec.program)
             if not spec.program:
                 ENGINE.check(spec.args)
-            self._logs[spec] = folder / f"engine-{index}.log"
-            if spec not in shared:
-                shared[spec] = EngineProcess(spec, self._logs[spec])
-            process = shared[spec]
+            process = EngineProcess(spec, folder / f"engine-{index}.log")
             self._engines[spec] = process
             self._transports[process] = EngineTransport(process, self._settings.limits)
 
@@ -219,87 +151,18 @@ class Engines(Servers):
 
     # Places
 
-    def place(
-        self, models: Iterable[Model], before: Servers | None = None
-    ) -> Placement:
-        needed = self._needed(models)
-        self._needs = needed
-        places: Places = {}
-        if isinstance(before, Engines):
-            places = self._take_places(before, needed)
-        asleep = [process for process in needed if process.is_asleep]
-        if asleep:
-            places = self._choose_beside(asleep, needed)
-            if not places:
-                self.stop()
-        if not places:
-            places = self._choose(needed, _devices(needed))
-        for process, place in places.items():
-            if not process.is_asleep:
-                process.place = place
+    def place(self, models: Iterable[Model]) -> Placement:
+        self._needs = self._needed(models)
+        needs = list(self._needs.values())
+        self.placement = choose(_devices(self._needs), needs, self._settings.placement)
+        for process, place in zip(self._needs, self.placement.places, strict=True):
+            process.place = place
         return self.placement
-
-    def _choose_beside(self, asleep: Iterable[EngineProcess], needed: Needs) -> Places:
-        """Places of the engines while some of them sleep; none if those have to stop.
-
-        A sleeping engine comes back to the place that it left, and takes no memory that the next
-        candidate would otherwise have.
-        """
-        here = _devices(needed)
-        if here.used > SPARE:
-            return {}
-        try:
-            places = self._choose(needed, here)
-        except UserError:
-            return {}
-        are_back = all(_is_back_in(process, places[process]) for process in asleep)
-        return places if are_back else {}
-
-    def _choose(self, needed: Needs, here: Devices) -> Places:
-        request = self._settings.placement
-        self.placement = choose(here, list(needed.values()), request)
-        places = {}
-        for (process, need), place in zip(
-            needed.items(), self.placement.places, strict=True
-        ):
-            # A probe reaches one copy, and says nothing of how the others came back.
-            is_single = place.copies * need.parallel.copies == 1
-            may_sleep = is_single and place.turn > 0 and request.candidates > 1
-            # Other GPUs than those known here may lack what sleeping needs.
-            is_able = here.kind == "gpu" and ENGINE.can_sleep(process.spec)
-            can_sleep = may_sleep and is_able
-            places[process] = replace(place, can_sleep=can_sleep)
-        return places
-
-    def _take_places(self, before: Engines, needed: Needs) -> Places:
-        """Stop engines that are not needed; the others keep the assignments of the run before."""
-        settled = {
-            process: need
-            for process, need in before._needs.items()
-            if process in before._started
-        }
-        places = places_to_keep(settled, needed)
-        self._kept = [process for process in places if process.is_running()]
-        sleepers = [] if self._kept else _able_to_sleep(settled, needed)
-        # Stop these first, so that there is room for the others.
-        for engines in (before, self):
-            engines.stop(but=[*self._kept, *sleepers])
-        for process in sleepers:
-            try:
-                process.sleep()
-            except EngineFaultError:
-                process.stop()  # and it starts again, as an engine that cannot sleep
-        if not self._kept:
-            return {}
-        names = ", ".join(need.name for need in needed.values())
-        why = f"{names}, in the places of the run before, which needed as much"
-        self.placement = replace(before.placement, why=why)
-        return places
 
     def _needed(self, models: Iterable[Model]) -> Needs:
         """The engines of these models, with what they need for all their roles in the run."""
         specs = _specs(models)
-        whole = needs_of([self._settings.candidate], self._settings.judges)
+        whole = needs_of(self._settings.candidate, self._settings.judges)
         return {
             process: whole[spec]
             for spec, process in self._engines.items()
@@ -310,35 +173,8 @@ class Engines(Servers):
 
     def start(self, say: Say, turn: int = 0) -> None:
         self._turn = turn
-        kept, self._kept = self._kept, []
-        asleep = [process for process in self._needs if process.is_asleep]
-        self.stop(but=[*kept, *asleep])
-        for process in kept:
-            say(f"vLLM goes on for {process.spec.model} (log: {process.log})")
-            self._add(process)
-        for process in asleep:
-            if process.place.turn == turn and self._is_woken(process, say):
-                kept.append(process)
-        self._start(
-            [process for process in self._of_turn() if process not in kept], say
-        )
-
-    def _is_woken(self, process: EngineProcess, say: Say) -> bool:
-        """Wake an engine; False if it did not come back, and has to start again."""
-        begun = time.monotonic()
-        try:
-            process.wake()
-        except EngineFaultError as fault:
-            say(
-                f"vLLM did not come back to its GPU and starts again: "
-                f"{process.spec.model} ({fault})"
-            )
-            process.stop()
-            return False
-        seconds = time.monotonic() - begun
-        say(f"vLLM is back on its GPU after {seconds:.1f} s: {process.spec.model}")
-        self._add(process)
-        return True
+        self.stop()
+        self._start(self._of_turn(), say)
 
     def _start(self, engines: Sequence[EngineProcess], say: Say) -> None:
         """Start engines and wait until they are ready.
@@ -352,8 +188,7 @@ class Engines(Servers):
             groups = [[process] for process in engines]
         for group in groups:
             for process in group:
-                if not process.is_running():
-                    self._launch(process, say)
+                self._launch(process, say)
             for process in self._await(group, say):
                 say(
                     f"vLLM did not get the memory planned for "
@@ -379,11 +214,8 @@ class Engines(Servers):
                         continue
                     self._add(process)
                 except OutOfMemoryError:
-                    asleep = [other for other in self._needs if other.is_asleep]
-                    if not asleep and process.place.cache is None:
+                    if process.place.cache is None:
                         raise
-                    for other in asleep:
-                        other.stop()
                     refused.append(process)
                 loading.remove(process)
             if loading:
@@ -391,7 +223,6 @@ class Engines(Servers):
         return refused
 
     def _launch(self, process: EngineProcess, say: Say) -> None:
-        process.log = self._logs[process.spec]  # a run before may have started it
         say(f"starting vLLM for {process.spec.model} (log: {process.log})")
         with self._launching:
             if self._is_closed:
@@ -478,13 +309,12 @@ class Engines(Servers):
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-    def stop(self, but: Collection[EngineProcess] = ()) -> None:
+    def stop(self) -> None:
         self._started = []
-        ending = [process for process in self._engines.values() if process not in but]
         # All end at the same time: whoever stopped the run may not wait long.
-        for process in ending:
+        for process in self._engines.values():
             process.ask_to_end()
-        for process in ending:
+        for process in self._engines.values():
             process.stop()
 
     def close(self) -> None:
@@ -499,13 +329,11 @@ def _specs(models: Iterable[Model]) -> dict[EngineSpec, None]:
     return dict.fromkeys(map(EngineSpec.of, served))
 
 
-def needs_of(
-    candidates: Iterable[Model], judges: Iterable[Model]
-) -> dict[EngineSpec, EngineNeed]:
+def needs_of(candidate: Model, judges: Iterable[Model]) -> dict[EngineSpec, EngineNeed]:
     """What the engines of these models need, with both roles for one that serves both."""
-    answering, judging = _specs(candidates), _specs(judges)
+    answering, judging = _specs([candidate]), _specs(judges)
     needs: dict[EngineSpec, EngineNeed] = {}
-    for model in (*candidates, *judges):
+    for model in (candidate, *judges):
         if not isinstance(model, Served):
             continue
         spec = EngineSpec.of(model)

@@ -1,7 +1,6 @@
 """One engine: its guarded server process, and the connection to it."""
 
 import http.client
-import json
 import os
 import re
 import secrets
@@ -11,18 +10,15 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
 
 from refusal_checks.core.errors import (
     EngineDiedError,
-    EngineFaultError,
     EngineStartError,
     OutOfMemoryError,
-    reason,
 )
 from refusal_checks.engines.engine import WHOLE_MACHINE, EngineSpec
 from refusal_checks.engines.engine_logs import (
@@ -41,16 +37,6 @@ POLL = 0.5
 FIRST_REPORT = 10.0
 """Seconds after which it is said that a server still loads; then after twice as many, and so on."""
 
-SLEEP_TIMEOUT = 120.0
-"""Seconds that a server may take to leave its GPU, or to come back."""
-
-NOISE, RELATIVE_NOISE = 0.02, 0.03
-"""Most by which two log-probabilities or probabilities of the same weights differ, and the part of
-their size that is added to it: unlikely tokens vary more."""
-
-NO_REPLY = (OSError, http.client.HTTPException, ValueError)
-"""What a request without a readable reply raises."""
-
 STOP_TIMEOUT, GROUP_TIMEOUT = 15.0, 10.0
 """Seconds that a server may take to end before its process group is killed, and then to be gone."""
 
@@ -61,15 +47,12 @@ class EngineProcess:
     Attributes:
         log: file for everything that the server prints; each start appends to it.
         place: its assignment at the next start.
-        is_asleep: True while it has left its GPU; nothing may be asked then.
     """
 
     def __init__(self, spec: EngineSpec, log: Path) -> None:
         self.spec = spec
         self.log = log
         self.place = WHOLE_MACHINE
-        self.is_asleep = False
-        self._numbers: list[float] = []
         self.api_key = secrets.token_urlsafe(24)
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
@@ -192,81 +175,12 @@ class EngineProcess:
                         return True
         return False
 
-    def sleep(self) -> None:
-        """Leave the GPU until ``wake``; EngineFaultError if the server does not say that it did."""
-        self._numbers = self._probe()
-        self.is_asleep = True  # from now on, whatever it says
-        self._tell(ENGINE.sleeping.sleep, is_asleep=True)
-
-    def wake(self) -> None:
-        """Come back to the GPU.
-
-        Raises:
-            EngineFaultError: the server does not say that it did, or computes something else than
-                before, so that its weights are not what they were.
-        """
-        self._tell(ENGINE.sleeping.wake, is_asleep=False)
-        numbers = self._probe()
-        if not _are_close(self._numbers, numbers):
-            raise EngineFaultError("it computes something else than before it slept")
-        self.is_asleep = False
-
-    def _probe(self) -> list[float]:
-        """The numbers that the server computes for a fixed text.
-
-        EngineFaultError if it answers no probe.
-        """
-        fault: Exception | None = None
-        for path, body in ENGINE.sleeping.probes:
-            try:
-                models = json.loads(self._request("GET", "/v1/models"))
-                named = {"model": models["data"][0]["id"], "temperature": 0.0, **body}
-                reply = json.loads(self._request("POST", path, named))
-            except (*NO_REPLY, LookupError, TypeError) as error:
-                fault = error
-                continue
-            numbers = list(_numbers(reply))
-            if numbers:
-                return numbers
-        raise EngineFaultError("it answers no probe") from fault
-
-    def _tell(self, path: str, is_asleep: bool) -> None:
-        """Send a request and wait until the server's state is as it should be."""
-        try:
-            self._request("POST", path)
-            state = json.loads(self._request("GET", ENGINE.sleeping.state))
-        except NO_REPLY as fault:
-            raise EngineFaultError(f"{path}: {reason(fault)}") from fault
-        if not isinstance(state, dict) or state.get("is_sleeping") is not is_asleep:
-            raise EngineFaultError(f"{path}: it says {str(state)[:100]}")
-
-    def _request(self, method: str, path: str, body: object = None) -> bytes:
-        connection = http.client.HTTPConnection(
-            "127.0.0.1", self.port, timeout=SLEEP_TIMEOUT
-        )
-        with closing(connection):
-            headers = {
-                "Authorization": f"Bearer {self.api_key}",
-                "Content-Type": "application/json",
-            }
-            data = None if body is None else json.dumps(body)
-            connection.request(method, path, data, headers)
-            reply = connection.getresponse()
-            if reply.status != 200:
-                raise http.client.HTTPException(f"HTTP status {reply.status}")
-            return reply.read(LOG_READ)
-
     def is_running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
     def require_running(self) -> None:
         if not self.is_running():
             raise EngineDiedError(self.report("ended during the run"))
-
-    def require_awake(self) -> None:
-        """Raise EngineFaultError if it sleeps: it would answer once it wakes up, or never."""
-        if self.is_asleep:
-            raise EngineFaultError(f"vLLM sleeps and was asked: {self.spec.model}")
 
     def ask_to_end(self) -> None:
         """Tell the server to end, and do not wait; ``stop`` does."""
@@ -275,7 +189,6 @@ class EngineProcess:
 
     def stop(self) -> None:
         """End the server and every process it started; does nothing the second time."""
-        self.is_asleep = False
         process = self._process
         if process is None or process.stdout is None or process.stdout.closed:
             return
@@ -323,40 +236,6 @@ class EngineProcess:
             return self._status or "none, it was stopped"
         self._status = self._status or self._process.stdout.read().decode()
         return self._status or "unknown, it was killed"
-
-
-def _are_close(before: Sequence[float], now: Sequence[float]) -> bool:
-    """True if two replies to a probe can come from the same weights."""
-    if len(before) != len(now):
-        return False
-    for old, new in zip(before, now, strict=True):
-        # Written so that NaN is close to nothing.
-        if not abs(old - new) <= NOISE + RELATIVE_NOISE * abs(old):
-            return False
-    return True
-
-
-def _numbers(reply: object) -> Iterator[float]:
-    """The log-probabilities or probabilities of a reply to a probe."""
-    if isinstance(reply, dict):
-        for name, value in reply.items():
-            if name in ("top_logprobs", "probs"):
-                yield from _floats(value)
-            else:
-                yield from _numbers(value)
-    elif isinstance(reply, list):
-        for value in reply:
-            yield from _numbers(value)
-
-
-def _floats(value: object) -> Iterator[float]:
-    if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, list):
-        for part in value:
-            yield from _floats(part)
-    elif isinstance(value, float):
-        yield value
 
 
 def _members(group: int) -> list[psutil.Process]:

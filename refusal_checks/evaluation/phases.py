@@ -218,7 +218,7 @@ class Pipeline:
         }
         return Evaluation(
             replace(run.work, plan=left),
-            in_flight=run.in_flight(self._servers.placement.copies),
+            in_flight=run.in_flight(),
             finished=complete,
             progress=self._progress,
             may_judge=may_judge,

@@ -203,14 +203,11 @@ def prompts_at_once(
     limits: Limits,
     models: Iterable[CandidateModel | JudgeModel],
     samples: int = 1,
-    *,
-    copies: int = 1,
 ) -> int:
     """Number of prompts to answer or judge concurrently: enough to keep the engines busy.
 
     Twice as many answers as the engines run sequences: a prompt waits for its slowest answer, so on
-    average half of its answers are running. ``copies`` of each model may have been added to those
-    that the options ask for.
+    average half of its answers are running.
     """
     if limits.in_flight is not None:
         return limits.in_flight
@@ -219,4 +216,4 @@ def prompts_at_once(
         if isinstance(model, Served):
             parallel = ENGINE.parallel(model.args).copies
             widest = max(widest, ENGINE.sequences(model.args) * parallel)
-    return max(LEAST, math.ceil(2 * widest * copies / samples))
+    return max(LEAST, math.ceil(2 * widest / samples))

@@ -75,11 +75,11 @@ class PreparedRun:
         checked = self.checks.why_idle or self.checks.faults or self.summary.judge
         return decided == len(self.gates) and bool(checked)
 
-    def in_flight(self, copies: int = 1) -> int:
-        """Number of prompts to answer or judge concurrently, with ``copies`` of each model."""
+    def in_flight(self) -> int:
+        """Number of prompts to answer or judge concurrently."""
         samples = self.config.answering.sampling.samples
         limits, models = self.config.limits, self.config.models
-        return prompts_at_once(limits, models, samples, copies=copies)
+        return prompts_at_once(limits, models, samples)
 
 
 def prepare(

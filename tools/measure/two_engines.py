@@ -1,10 +1,9 @@
 """Measure how two engines start on one GPU: ``python -m tools.measure.two_engines --out FOLDER``.
 
-Candidate and judge start at once with nothing compiled, one after the other, and at once again; an
-engine leaves its GPU and comes back; the judge's encoder starts compiled. Memory that nvidia-smi
-shows stands beside the memory that was planned, with what vLLM's logs say of it. On a CPU,
-``--candidate tiny`` tries the same but for sleeping. Tables go to the terminal and to
-``two-engines.md``, the engines' logs into the same folder.
+Candidate and judge start at once with nothing compiled, one after the other, and at once again; the
+judge's encoder starts compiled. Memory that nvidia-smi shows stands beside the memory that was
+planned, with what vLLM's logs say of it. On a CPU, ``--candidate tiny`` tries the same. Tables go
+to the terminal and to ``two-engines.md``, the engines' logs into the same folder.
 """
 
 from __future__ import annotations
@@ -19,8 +18,7 @@ import time
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
-from dataclasses import replace
-from http.client import HTTPConnection, HTTPException
+from http.client import HTTPConnection
 from pathlib import Path
 from unittest import mock
 
@@ -30,7 +28,7 @@ from refusal_checks.engines import vllm
 from refusal_checks.engines.engine import Assignment, EngineSpec
 from refusal_checks.engines.gpu_placing import Gpus
 from refusal_checks.engines.placement import PlacementRequest
-from refusal_checks.engines.pool import Engines, PoolSettings, Shared
+from refusal_checks.engines.pool import Engines, PoolSettings
 from refusal_checks.engines.process import EngineProcess
 from refusal_checks.models.names import Served
 from tools.measure.printing import circumstances, say, table
@@ -48,13 +46,8 @@ TOLD = (
     r"Actual usage is .* for CUDAGraph memory",
     r"Graph capturing finished .*",
     r"init engine .* took .*",
-    r"Sleep mode freed .*",
 )
 """What vLLM's log tells of time and memory."""
-
-PROMPT = "The capital of France is"
-ASLEEP = 3.0
-"""Seconds in which a sleeping engine might answer."""
 
 
 class Rows(list[Row]):
@@ -100,12 +93,8 @@ class Models:
         self.candidate = Served(given.candidate, candidate.path, args)
         self.judge = Served(given.judge, weights(given.judge), ())
 
-    def started(self, part: str, *, at_once: bool, naps: int = 0) -> list[Row]:
-        """Start both, and stop them; a row for each thing that was seen.
-
-        Args:
-            naps: times that the candidate's engine leaves the GPU and comes back.
-        """
+    def started(self, part: str, *, at_once: bool) -> list[Row]:
+        """Start both, and stop them; a row for each thing that was seen."""
         settings = PoolSettings(
             self.candidate,
             (self.judge,),
@@ -117,15 +106,13 @@ class Models:
         )
         rows = Rows()
         rows.add("GiB in use before", f"{memory():.2f}")
-        shared: Shared = {}
         with _one_by_one(not at_once):
-            engines = Engines(settings, self.out / part, shared)
+            engines = Engines(settings, self.out / part)
             engines.place([self.candidate, self.judge])
         rows.add("placement", engines.placement.why)
-        candidate = shared[EngineSpec.of(self.candidate)]
-        candidate.place = replace(candidate.place, can_sleep=bool(naps))
-        for process in shared.values():
-            rows.add(process.spec.model, str(process.place))
+        models = (self.candidate, self.judge)
+        for model, place in zip(models, engines.placement.places, strict=True):
+            rows.add(model.name, str(place))
         begun = time.monotonic()
 
         def seen(line: str) -> None:
@@ -137,11 +124,6 @@ class Models:
             engines.start(seen)
             rows.add("both ready after, seconds", f"{time.monotonic() - begun:.1f}")
             rows.add("GiB in use", f"{memory():.2f}")
-            if naps:
-                before = _asked(candidate, 60.0)
-                rows.add("answer", before)
-                for _ in range(naps):
-                    _nap(candidate, before, rows)
         finally:
             engines.close()
             for number, role in enumerate(("candidate", "judge")):
@@ -187,47 +169,6 @@ def at_once(models: Models) -> list[Row]:
     return models.started("at-once", at_once=True)
 
 
-def sleeping(models: Models) -> list[Row]:
-    """At once; then the candidate's engine leaves its GPU and comes back, three times."""
-    if vllm.runs_on_cpu():
-        return [("left out", "the engine cannot sleep here")]
-    return models.started("sleeping", at_once=True, naps=3)
-
-
-def _nap(engine: EngineProcess, before: str, rows: Rows) -> None:
-    rows.add("GiB in use awake", f"{memory():.2f}")
-    begun = time.monotonic()
-    engine.sleep()
-    rows.add("seconds to sleep", f"{time.monotonic() - begun:.2f}")
-    rows.add("GiB in use asleep", f"{memory():.2f}")
-    rows.add("asked while asleep", _asked(engine, ASLEEP))
-    begun = time.monotonic()
-    engine.wake()
-    rows.add("seconds to wake", f"{time.monotonic() - begun:.2f}")
-    after = _asked(engine, 60.0)
-    rows.add("answers as before", str(after == before))
-    if after != before:
-        rows.add("answer", after)
-
-
-def _asked(engine: EngineProcess, seconds: float) -> str:
-    """What an engine answers within so many seconds, sampling nothing; or why it does not."""
-    body = {
-        "model": engine.spec.model,
-        "prompt": PROMPT,
-        "max_tokens": 16,
-        "temperature": 0,
-        "logprobs": 0,
-    }
-    try:
-        reply = _post(engine, "/v1/completions", body, seconds)
-        choice = json.loads(reply)["choices"][0]
-    except (OSError, HTTPException, ValueError, LookupError) as fault:
-        return f"no answer: {type(fault).__name__}: {fault}"
-    shown = [f"{value:.4f}" for value in choice["logprobs"]["token_logprobs"][:4]]
-    return f"{choice['text']!r} ({', '.join(shown)})"
-
-
 def encoder(models: Models) -> list[Row]:
     """The judge's engine alone: as it starts now, and compiled, the second time from files."""
     rows = Rows()
@@ -268,7 +209,6 @@ PARTS: dict[str, Callable[[Models], list[Row]]] = {
     "cold": cold,
     "one-by-one": one_by_one,
     "at-once": at_once,
-    "sleeping": sleeping,
     "encoder": encoder,
 }
 

@@ -122,14 +122,14 @@ TOGETHER = PlacementRequest("together")
          "together: memory=0.35 | memory=0.55"),
         ("1 gpu 48", JUDGES, AUTO, "together: memory=0.55 | memory=0.35"),
         ("1 gpu 48", JUDGES, PlacementRequest("turns"), "together: memory=0.55 | memory=0.35"),
-        ("4 gpu 80", PAIR, TOGETHER, "together: memory=0.29 copies=4 | memory=0.61 copies=4"),
+        ("4 gpu 80", PAIR, TOGETHER, "together: devices=0 memory=0.29 | devices=0 memory=0.61"),
         # (50 + (72 - 53.25) / 2) / 80 and (3.25 + ...) / 80
         ("4 gpu 80", "candidate 100, judge 13 -tp 4", TOGETHER,
-         "together: memory=0.74 shards=2 copies=2 cache=1.2 | memory=0.16 cache=1.5"),
+         "together: devices=0,1 memory=0.74 shards=2 cache=1.2 | memory=0.16 cache=1.5"),
         ("4 gpu 80", PAIR, PlacementRequest(candidate_devices=("3",)),
-         "split: devices=3 memory=0.9 | devices=0,1,2 memory=0.9 copies=3"),
+         "split: devices=3 memory=0.9 | devices=0 memory=0.9"),
         ("2 gpu 80", PAIR, PlacementRequest("turns", candidate_devices=("0", "1")),
-         "turns: memory=0.9 copies=2 | memory=0.9 copies=2 turn=1"),
+         "turns: devices=0 memory=0.9 | devices=0 memory=0.9 turn=1"),
         ("4 gpu 80", "candidate ?, judge 40", PlacementRequest("split", ("0", "1"), ("2",)),
          "split: devices=0,1 memory=0.9 shards=2 | devices=2 memory=0.9"),
         ("unknown", PAIR, PlacementRequest("split", ("0",), ("1",)),
@@ -244,4 +244,4 @@ def test_no_gpu_is_given_twice_and_no_memory_that_is_not_there(
         assert all(place.memory for place in found.places)
     assert not (at_once and found.kind == "turns")
     for place in found.places:
-        assert place.shards * place.copies <= len(place.devices or range(count))
+        assert place.shards <= len(place.devices or range(count))

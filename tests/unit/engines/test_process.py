@@ -1,9 +1,6 @@
 """The life of an engine's processes, with a small server in vLLM's place."""
 
 import asyncio
-import http.client
-import json
-import math
 import os
 import sys
 import threading
@@ -19,7 +16,6 @@ import pytest
 from refusal_checks.core.errors import (
     EndpointError,
     EngineDiedError,
-    EngineFaultError,
     EngineStartError,
     OutOfMemoryError,
 )
@@ -379,95 +375,3 @@ def test_nothing_is_sent_to_an_engine_that_has_ended(engine: Mortal) -> None:
         with pytest.raises(EngineDiedError):
             post(engine, server)
         assert server.authorizations == []
-
-
-def test_a_sleeping_engine_answers_nothing(engine: Mortal) -> None:
-    """vLLM would keep a request until it wakes up, or compute it with weights that are away."""
-    with FakeServer(api_key="key") as server:
-        post(engine, server)
-        engine._probe = lambda: [-0.5]  # type: ignore[method-assign]
-        engine.sleep()
-        assert server.is_asleep
-        for path in (CHAT, "/classify", "/completions"):
-            with pytest.raises(EngineFaultError, match="vLLM sleeps and was asked: m"):
-                post(engine, server, path)
-        assert len(server.requests) == 1
-        engine.wake()
-        post(engine, server)
-        assert len(server.requests) == 2
-
-
-def test_an_engine_that_does_not_wake_is_still_asleep(engine: Mortal) -> None:
-    with FakeServer(api_key="key") as server:
-        post(engine, server)
-        engine._probe = lambda: [-0.5]  # type: ignore[method-assign]
-        engine.sleep()
-        server.stays_asleep = True
-        with pytest.raises(EngineFaultError, match=r"/wake_up: it says .*True"):
-            engine.wake()
-        with pytest.raises(EngineFaultError, match="was asked"):
-            post(engine, server)
-        engine.api_key = "another"
-        with pytest.raises(EngineFaultError, match=r"/sleep.*: HTTP status 400"):
-            engine.sleep()
-    with pytest.raises(EngineFaultError, match="/wake_up: ConnectionRefused"):
-        engine.wake()
-
-
-LOGPROBS = {
-    "logprobs": {"top_logprobs": [{" jumps": -0.1, " is": -3.0}], "tokens": [" jumps"]}
-}
-MODELS = {"data": [{"id": "m"}]}
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "fault"),
-    [
-        ({"choices": [LOGPROBS]}, {" jumps": -0.11, " was": -2.9}, ""),
-        ({"choices": [LOGPROBS]}, {" jumps": -0.2, " is": -3.0}, "computes something else"),
-        ({"choices": [LOGPROBS]}, {"!": -8.0, "?": -8.1}, "computes something else"),
-        ({"choices": [LOGPROBS]}, {" jumps": -0.1}, "computes something else"),
-        ({"choices": [LOGPROBS]}, {" jumps": math.nan, " is": math.nan}, "computes something else"),
-        ({"choices": [{"logprobs": None}]}, {}, "it answers no probe"),
-        ({"data": [{"label": "refusal", "probs": [0.125, 0.875]}]}, {"a": 0.12, "b": 0.88}, ""),
-        ({"data": [{"label": "refusal", "probs": [0.125, 0.875]}]}, {"a": 0.9, "b": 0.1},
-         "computes something else"),
-    ],
-)  # fmt: skip
-def test_an_engine_that_computes_otherwise_after_its_sleep_is_not_used(
-    engine: Mortal,
-    monkeypatch: pytest.MonkeyPatch,
-    before: dict[str, Any],
-    after: dict[str, float],
-    fault: str,
-) -> None:
-    asleep: list[bool] = []
-
-    def request(method: str, path: str, body: object = None) -> bytes:
-        if path.startswith(("/sleep", "/wake")):
-            asleep.append(path.startswith("/sleep"))
-        if path == "/is_sleeping":
-            return json.dumps({"is_sleeping": asleep[-1]}).encode()
-        if path == "/v1/models":
-            return json.dumps(MODELS).encode()
-        if path in ("/v1/completions", "/classify"):
-            is_pooling = "data" in before
-            if is_pooling is not (path == "/classify"):
-                raise http.client.HTTPException("HTTP status 404")
-            told = {"choices": [{"logprobs": {"top_logprobs": [after]}}]}
-            return json.dumps(told if asleep else before).encode()
-        return b""
-
-    monkeypatch.setattr(engine, "_request", request)
-    if not after:
-        with pytest.raises(EngineFaultError, match=fault):
-            engine.sleep()
-        return
-    engine.sleep()
-    if fault:
-        with pytest.raises(EngineFaultError, match=fault):
-            engine.wake()
-        assert engine.is_asleep
-    else:
-        engine.wake()
-        assert not engine.is_asleep

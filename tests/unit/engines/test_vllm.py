@@ -153,12 +153,10 @@ def test_cores_and_threads_become_variables(
     assert ("OMP_WAIT_POLICY" in found) is place.shared
 
 
-def test_memory_shards_and_copies_become_arguments() -> None:
-    place = Assignment(memory=0.29, shards=2, copies=3)
-    sizes = (
-        "--gpu-memory-utilization 0.29 --tensor-parallel-size 2 --data-parallel-size 3"
-    )
-    assert ENGINE.command(EngineSpec("m"), 1, place)[-6:] == sizes.split()
+def test_memory_and_shards_become_arguments() -> None:
+    place = Assignment(memory=0.29, shards=2)
+    sizes = "--gpu-memory-utilization 0.29 --tensor-parallel-size 2"
+    assert ENGINE.command(EngineSpec("m"), 1, place)[-4:] == sizes.split()
 
 
 def test_kernels_that_no_gate_uses_are_not_compiled(
@@ -169,22 +167,6 @@ def test_kernels_that_no_gate_uses_are_not_compiled(
     assert ENGINE.environment("", EngineSpec("m"))[name] == "0"
     monkeypatch.setenv(name, "1")
     assert ENGINE.environment("", EngineSpec("m"))[name] == "1", "the user's wins"
-
-
-def test_an_engine_that_may_sleep_offers_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("VLLM_SERVER_DEV_MODE", raising=False)
-    monkeypatch.setattr(vllm, "runs_on_cpu", lambda: False)
-    spec, place = EngineSpec("m"), Assignment(can_sleep=True)
-    assert ENGINE.can_sleep(spec)
-    assert "--enable-sleep-mode" in ENGINE.command(spec, 1, place)
-    assert "--no-log-error-stack" in ENGINE.command(spec, 1, place), (
-        "it would log parts of requests"
-    )
-    assert ENGINE.environment("", spec, place)["VLLM_SERVER_DEV_MODE"] == "1"
-    assert "VLLM_SERVER_DEV_MODE" not in ENGINE.environment("", spec)
-    assert not ENGINE.can_sleep(EngineSpec("m", program=("fork",)))
-    monkeypatch.setattr(vllm, "runs_on_cpu", lambda: True)
-    assert not ENGINE.can_sleep(spec)
 
 
 @pytest.mark.parametrize("cpu", [True, False])
@@ -325,11 +307,8 @@ def test_the_command_starts_it_where_there_is_one(
     found = ENGINE.command(EngineSpec("m"), 1)
     start = len(program) - 1
     assert found[start : start + len(model)] == model
-    for spec, place in (
-        (EngineSpec("m"), Assignment(copies=2)),
-        (EngineSpec("m", ("-dp", "2")), Assignment()),
-    ):
-        assert ("--api-server-count" in ENGINE.command(spec, 1, place)) is has_command
+    copies = EngineSpec("m", ("-dp", "2"))
+    assert ("--api-server-count" in ENGINE.command(copies, 1)) is has_command
     fork = EngineSpec("m", program=("fork/python", "-m", "server"))
     assert ENGINE.command(fork, 1)[3:5] == ["--model", "m"], "it may be the module"
 
