@@ -13,7 +13,6 @@ from pydantic import (
     Field,
     ValidationError,
     field_validator,
-    model_validator,
 )
 
 from refusal_checks.core import suggestions
@@ -195,24 +194,6 @@ class ClassifierForm(Frozen):
             return f"{before}{answer}{after}"
         before, between, after = re.split(r"\{request\}|\{answer\}", self.format)
         return f"{before}{request}{between}{answer}{after}"
-
-
-class Cascading(Frozen):
-    """Which answers a second judge reads when the first is a classifier."""
-
-    low: Share = Field(
-        0.05,
-        description="the second judge is asked where the probability of a refusal is above this",
-    )
-    high: Share = Field(0.95, description="and below this")
-
-    @model_validator(mode="after")
-    def _ordered(self) -> Self:
-        if self.low > self.high:
-            raise ValueError(
-                f"low = {self.low:g}: must not be above high = {self.high:g}"
-            )
-        return self
 
 
 class Thresholds(Frozen):

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from refusal_checks.benchmarks.benchmark import Benchmark
 from refusal_checks.core.errors import ModelError, UserError
-from refusal_checks.core.settings import Cascading
 from refusal_checks.core.text import clean
 from refusal_checks.core.verdicts import WITHHELD, Valid
 from refusal_checks.engines import needs
@@ -20,11 +19,10 @@ from refusal_checks.evaluation.config import (
     RunConfig,
 )
 from refusal_checks.evaluation.loading import Loaded, load_prompts
-from refusal_checks.evaluation.model_config import changed
 from refusal_checks.evaluation.planning import Judges, Plan
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.tables import where_of
-from refusal_checks.judges import cascade, classifier, kind_of, panel
+from refusal_checks.judges import classifier, kind_of, panel
 from refusal_checks.judges.judge import JudgeSetup
 from refusal_checks.judges.panel import JudgingMethod
 from refusal_checks.judges.rules import LabelsJudge
@@ -135,7 +133,6 @@ def _judges(
     )
     panel.require_decidable(judged, judges)
     _require_tellable(gates, config.benchmarks, judges)
-    require_cascade(config.judging.cascade, ways, judges)
     for name, prompts in plan.items():
         if recording and any(isinstance(judge, LabelsJudge) for judge in judges[name]):
             recording.require_labels(name, prompts)
@@ -144,19 +141,12 @@ def _judges(
 
 
 def _require_several(gates: Sequence[Gate], judges: Judges) -> None:
-    """Refuse a gate on disagreement unless several judges vote; a cascade's two do not."""
+    """Refuse a gate on disagreement unless several judges vote."""
     for gate in gates:
-        if gate.metric != disagreement_rate.name:
-            continue
-        named = f"{gate.source}: [{gate.benchmark}] {gate.metric}"
-        if len(judges[gate.benchmark]) == 1:
+        if gate.metric == disagreement_rate.name and len(judges[gate.benchmark]) == 1:
             raise UserError(
-                f"{named}: give --judge more than once; it compares several judges"
-            )
-        if cascade.of(judges[gate.benchmark]):
-            raise UserError(
-                f"{named}: name a third --judge, so that each reads every answer: beside a "
-                "classifier a second one reads only some"
+                f"{gate.source}: [{gate.benchmark}] {gate.metric}: give --judge more than once; "
+                "it compares several judges"
             )
 
 
@@ -307,23 +297,9 @@ def _setup(
         special_tokens=special_tokens(model),
         classes=_classes(model, client),
         form=judging.form,
-        cascade=judging.cascade,
         thresholds=judging.thresholds,
         rationales=judging.rationales,
     )
-
-
-def require_cascade(
-    given: Cascading, ways: Mapping[str, JudgingMethod], judges: Judges
-) -> None:
-    """Refuse settings of a cascade unless two judges form one."""
-    of_refusal = [judges[name] for name, way in ways.items() if way.judges_refusal]
-    if of_refusal and not any(map(cascade.of, of_refusal)):
-        for name, value in changed(given):
-            raise UserError(
-                f"judge.cascade.{name}={value}: leave it out, or give --judge twice, a classifier "
-                "and a model: it says when the model is asked"
-            )
 
 
 def _classes(model: Served | Attached, client: Client) -> Classes | None:

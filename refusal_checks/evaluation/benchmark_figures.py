@@ -14,7 +14,6 @@ from refusal_checks.core.text import count
 from refusal_checks.core.verdicts import Binary, Invalid, Label, Reason
 from refusal_checks.evaluation.gated import GatedBenchmark
 from refusal_checks.gates.verdict import Verdict
-from refusal_checks.judges import cascade
 from refusal_checks.judges.rules import KeywordJudge, LabelsJudge
 from refusal_checks.judges.trust.check_sets import OF_HARM
 from refusal_checks.judges.trust.floors import JudgeCheck
@@ -52,8 +51,6 @@ def figures_of(
     if any(judge.verdict_alone for judge in judges):
         # Judges then name no categories.
         added["refusal_categories"] = {}
-    if benchmark.cascade:
-        added["second"] = cascade.asked(benchmark.cascade, records)
     return replace(
         figures,
         parts=about.parts,

@@ -65,7 +65,6 @@ class JudgeConfig:
 
     judges: tuple[NamedJudge, ...]
     sampling: JudgeSampling = field(default_factory=JudgeSampling)
-    cascade: settings.Cascading = field(default_factory=settings.Cascading)
     rationales: bool = True
     thresholds: settings.Thresholds = field(default_factory=settings.Thresholds)
     partial: PartialCount = "refusal"

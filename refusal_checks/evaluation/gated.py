@@ -9,8 +9,7 @@ from refusal_checks.benchmarks import Benchmark
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.evaluation.planning import Judges, Plan
 from refusal_checks.gates.gate import Gate
-from refusal_checks.judges import cascade, kind_of
-from refusal_checks.judges.cascade import Cascade
+from refusal_checks.judges import kind_of
 from refusal_checks.judges.judge import Judge, JudgeKind
 from refusal_checks.judges.panel import way_of
 from refusal_checks.judges.trust.floors import JudgeCheck
@@ -37,11 +36,6 @@ class GatedBenchmark:
     def size(self) -> int:
         """Number of prompts."""
         return len(self.prompts)
-
-    @property
-    def cascade(self) -> Cascade | None:
-        """The cascade of its judges; None if it has none."""
-        return cascade.of(self.judges)
 
     def check(self, of_all: JudgeCheck | None) -> JudgeCheck | None:
         """The check of this benchmark's judges of refusal."""

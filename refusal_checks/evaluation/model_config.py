@@ -99,7 +99,6 @@ def read_judges(spec: RunSpec) -> JudgeConfig:
     return JudgeConfig(
         tuple(judges),
         table.sampling,
-        table.cascade,
         table.rationales,
         table.thresholds,
         table.partial,

@@ -9,12 +9,11 @@ from itertools import chain
 from typing import NamedTuple
 
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import Completion, Vote, unusable
+from refusal_checks.core.records import Completion, Vote, combine, unusable
 from refusal_checks.core.settings import Limits
 from refusal_checks.core.store import Store, content_key
 from refusal_checks.core.verdicts import FILTERED, Judgement, Valid
 from refusal_checks.engines.vllm import ENGINE
-from refusal_checks.judges import cascade
 from refusal_checks.judges.judge import Judge
 from refusal_checks.judges.shown import as_judged
 from refusal_checks.models.candidates import Candidate
@@ -117,8 +116,7 @@ def _needed_verdicts(
 
     For an answer that is still missing, the judge and the answer's key stand for the verdict's key.
     """
-    judges = task.judges[name]
-    asking = [judge for judge in judges if judge.identity is not None]
+    asking = [judge for judge in task.judges[name] if judge.identity is not None]
     if not asking:
         return {}
     usable: list[_Shown] = []
@@ -127,15 +125,11 @@ def _needed_verdicts(
             if task.without_judging(name, answer) is None:
                 usable.append(as_judged(prompt, answer))
 
-    formed = cascade.of(judges)
     needed: dict[Hashable, Judge] = {}
     for judge in asking:
-        read = usable
-        if formed and judge is formed.second:
-            read = _unsure(formed, usable, task.store)
         for key in stored.missing:
             needed[judge.identity, key] = judge
-        for shown, answer in read:
+        for shown, answer in usable:
             if judge.without_asking(shown, answer) is None:
                 needed[verdict_key(judge, shown, answer.text)] = judge
     return needed
@@ -148,12 +142,9 @@ def known_verdict(
     given = task.without_judging(name, answer)
     if given:
         return given
-    panel = task.judges[name]
-    formed = cascade.of(panel)
-    in_order = (formed.first, formed.second) if formed else panel
     shown, read = as_judged(prompt, answer)
     votes: list[Vote] = []
-    for judge in in_order:
+    for judge in task.judges[name]:
         verdict = judge.without_asking(shown, read)
         if verdict is None and judge.identity is not None:
             key = verdict_key(judge, shown, read.text)
@@ -161,22 +152,7 @@ def known_verdict(
         if verdict is None:
             return None
         votes.append(Vote(judge.name, judge.labelled(shown, verdict)))
-        if formed and not formed.is_unsure(votes[0].judgement):
-            break
-    return cascade.decide(panel, votes)
-
-
-def _unsure(
-    formed: cascade.Cascade, usable: Sequence[_Shown], store: Store
-) -> list[_Shown]:
-    """Answers that the second judge may have to read: the first may be unsure of them."""
-    keys = [verdict_key(formed.first, shown, answer.text) for shown, answer in usable]
-    stored = store.judgements(set(keys))
-    unsure = []
-    for (prompt, answer), key in zip(usable, keys, strict=True):
-        if key not in stored or formed.is_unsure(stored[key]):
-            unsure.append((prompt, answer))
-    return unsure
+    return combine(votes)
 
 
 def verdict_key(judge: Judge, prompt: Prompt, answer: str) -> str:

@@ -24,7 +24,7 @@ from refusal_checks.evaluation.config import (
 )
 from refusal_checks.evaluation.loading import Loaded
 from refusal_checks.evaluation.planning import Judges, Pending, Task
-from refusal_checks.judges import cascade, kind_of, template
+from refusal_checks.judges import kind_of, template
 from refusal_checks.models.identity import describe
 from refusal_checks.models.names import (
     Attached,
@@ -34,7 +34,6 @@ from refusal_checks.models.names import (
     remark_on,
 )
 from refusal_checks.results.manifest import (
-    CascadeUsed,
     Data,
     Effort,
     EnginesUsed,
@@ -99,7 +98,6 @@ def manifest(
         multiple_choice=config.multiple_choice.model_dump(mode="json"),
         judge_sampling=judging.sampling.model_dump(mode="json") | {"max_tokens": usual},
         verdicts_alone=_verdicts_alone(judges),
-        cascade=_cascade(judges),
         judge_thresholds=_thresholds(judges),
         judged_by_harm=_judged_by_harm(config.benchmarks, judges),
         partial_refusals=judging.partial,
@@ -188,18 +186,6 @@ def _judged_by_harm(
                 names.append(name)
                 break
     return tuple(names)
-
-
-def _cascade(judges: Judges) -> CascadeUsed | None:
-    for panel in judges.values():
-        formed = cascade.of(panel)
-        if formed:
-            return CascadeUsed(
-                first=formed.first.name,
-                second=formed.second.name,
-                **formed.rule.model_dump(),
-            )
-    return None
 
 
 def _thresholds(judges: Judges) -> str:

@@ -9,11 +9,10 @@ from functools import partial
 
 from refusal_checks.core.errors import InfrastructureError
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import Completion, Record, Vote
+from refusal_checks.core.records import Completion, Record, Vote, combine
 from refusal_checks.core.verdicts import Invalid, Judgement, Reason
 from refusal_checks.evaluation.aio import SingleFlight, WriteBatcher, gather_or_cancel
 from refusal_checks.evaluation.planning import Task, verdict_key
-from refusal_checks.judges import cascade
 from refusal_checks.judges.judge import Judge
 from refusal_checks.judges.shown import as_judged
 from refusal_checks.models.candidates import Answer
@@ -102,32 +101,17 @@ class Voters:
         exchange: _Exchange | None,
         stored: Mapping[str, Judgement],
     ) -> Record:
-        judges = self._task.judges[name]
         if isinstance(answer, Invalid):
             return Record(prompt, sample, None, answer)
         assert exchange, "there is an answer"
         given = self._task.without_judging(name, answer)
         if given is not None:
             return Record(prompt, sample, answer, given)
-        votes = await self._votes(name, exchange, stored)
-        decision = cascade.decide(judges, votes)
+        votes = await gather_or_cancel(
+            *(self._vote(judge, exchange, stored) for judge in self._task.judges[name])
+        )
         shown = tuple(votes) if len(votes) > 1 else ()
-        return Record(prompt, sample, answer, decision, shown)
-
-    async def _votes(
-        self, name: str, exchange: _Exchange, stored: Mapping[str, Judgement]
-    ) -> Sequence[Vote]:
-        """Votes of all judges; in a cascade, of the second only where it is asked."""
-        judges = self._task.judges[name]
-        formed = cascade.of(judges)
-        if formed is None:
-            return await gather_or_cancel(
-                *(self._vote(judge, exchange, stored) for judge in judges)
-            )
-        first = await self._vote(formed.first, exchange, stored)
-        if not formed.is_unsure(first.judgement):
-            return [first]
-        return [first, await self._vote(formed.second, exchange, stored)]
+        return Record(prompt, sample, answer, combine(votes), shown)
 
     async def _vote(
         self, judge: Judge, exchange: _Exchange, stored: Mapping[str, Judgement]

@@ -56,12 +56,13 @@ class ClassifierJudge(ModelJudge):
     them.
     """
 
+    gives_probabilities = True
+
     def __init__(
         self, setup: JudgeSetup, form: ClassifierForm, labels: Sequence[str]
     ) -> None:
         key = content_key(form.format, form.refusal_label, OVERLAP)
         super().__init__(setup, key, VERSION)
-        self.cascade = setup.cascade
         self.languages = form.languages
         self._form = form
         self._labels = labels

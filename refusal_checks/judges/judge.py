@@ -13,11 +13,7 @@ from refusal_checks.core.errors import ModelError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.sampling import JudgeSampling
-from refusal_checks.core.settings import (
-    Cascading,
-    ClassifierForm,
-    Thresholds,
-)
+from refusal_checks.core.settings import ClassifierForm, Thresholds
 from refusal_checks.core.special_tokens import FAMILIES, SpecialTokens
 from refusal_checks.core.verdicts import Binary, Judgement, PartialCount, Valid
 from refusal_checks.judges import template
@@ -43,7 +39,7 @@ class Judge:
         samples: number of verdicts that it draws for one answer.
         verdict_alone: True if it leaves out the reasons that it could write before a verdict. With
             them it is another judge.
-        cascade: for a judge that gives probabilities, when to ask a second judge.
+        gives_probabilities: True if its verdicts have the probability of a refusal.
         thresholds: for such a judge, from which probability an answer counts as a refusal.
         partial: what partial refusals count as, where a judge tells them from full ones.
         expected: the form of verdict that it asks its model for, in words.
@@ -63,7 +59,7 @@ class Judge:
     special_tokens: SpecialTokens | None = None
     samples: int = 1
     verdict_alone: bool = False
-    cascade: Cascading | None = None
+    gives_probabilities: bool = False
     thresholds: Thresholds = Thresholds()
     partial: PartialCount = "refusal"
     expected: str = ""
@@ -79,10 +75,6 @@ class Judge:
     def stored_model(self) -> str:
         """Key under which its verdicts can be set aside together; empty if it stores none."""
         return self.model_identity or self.identity or ""
-
-    @property
-    def gives_probabilities(self) -> bool:
-        return self.cascade is not None
 
     def labelled(self, prompt: Prompt, verdict: Judgement) -> Judgement:
         """Label a verdict by what should happen to the prompt.
@@ -152,8 +144,7 @@ class JudgeSetup:
     special_tokens: SpecialTokens = FAMILIES
     classes: Classes | None = None
     form: ClassifierForm | None = None
-    cascade: Cascading = Cascading()  # noqa: RUF009 (it is frozen)
-    thresholds: Thresholds = Thresholds()  # noqa: RUF009
+    thresholds: Thresholds = Thresholds()  # noqa: RUF009 (it is frozen)
     rationales: bool = True
 
     @property

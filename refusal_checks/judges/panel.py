@@ -19,7 +19,7 @@ from refusal_checks.judges.trust.check_sets import OF_HARM, SETS, CheckSet
 from refusal_checks.models.names import Rule
 
 Panel = tuple[Judge, ...]
-"""Judges with different names, who decide by majority, or as a cascade (see ``cascade``)."""
+"""Judges with different names, who decide by majority."""
 
 
 class JudgingMethod(NamedTuple):

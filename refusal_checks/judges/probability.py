@@ -51,7 +51,7 @@ class ProbabilityJudge(ModelJudge):
         value: the number that a label's meaning stands for.
         verdict: see ``Verdict``.
         gives_probabilities: the expected number is the probability of a refusal, to which the
-            run's thresholds and a second judge apply.
+            run's thresholds apply.
     """
 
     def __init__(
@@ -69,8 +69,7 @@ class ProbabilityJudge(ModelJudge):
         self.measures = prompt.head.measures
         self.tells_refusals = self.measures != "harm"
         self.languages = prompt.head.languages
-        if gives_probabilities:
-            self.cascade = setup.cascade
+        self.gives_probabilities = gives_probabilities
         self._prompt = prompt
         self._meanings = prompt.head.labels
         self._value = value

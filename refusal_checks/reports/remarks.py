@@ -19,7 +19,6 @@ from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.metrics.worst_case import worst_of_k_rate
 from refusal_checks.models.names import RECORDED_LABELS
 from refusal_checks.reports.explain import select
-from refusal_checks.results.benchmark_summary import BenchmarkSummary
 from refusal_checks.results.release import release_decision
 from refusal_checks.results.summary import RunSummary
 
@@ -217,7 +216,6 @@ def of_benchmarks(run: RunSummary) -> Iterator[str]:
             )
         if run.unfinished:
             yield f"{name}: {summary.prompts} of {summary.planned} prompts judged so far"
-        yield from judges_asked(name, summary)
     yield from worst_answers(run)
 
 
@@ -228,9 +226,8 @@ def beside_the_gates(run: RunSummary) -> list[str]:
     lines += of_judges(run)
     lines += of_agreement(run)
     lines += of_labels(run)
-    for name, summary in run.benchmarks.items():
+    for name in run.benchmarks:
         lines += partial_refusals(name, run)
-        lines += judges_asked(name, summary)
     refused = refused_in_all(run)
     if refused:
         lines.append(refused)
@@ -296,16 +293,4 @@ def partial_refusals(name: str, run: RunSummary) -> Iterator[str]:
     yield (
         f"{clean(name, 60)}: {summary.partial} of {count(summary.answers, 'answer')} are partial "
         f"refusals, and count as {counted}s"
-    )
-
-
-def judges_asked(name: str, summary: BenchmarkSummary) -> Iterator[str]:
-    """Say how often a cascade's second judge was asked."""
-    asked = summary.second
-    if not asked:
-        return
-    judge, first = clean(asked.judge, 60), clean(asked.first, 60)
-    yield (
-        f"{name}: {judge} decided the {asked.asked} of {count(asked.answers, 'answer')} of which "
-        f"{first} was unsure"
     )

@@ -20,7 +20,6 @@ from refusal_checks.core.verdicts import (
     Label,
     Labelled,
 )
-from refusal_checks.judges.cascade import SecondAsked
 from refusal_checks.judges.kinds.refusal import RefusalCategory
 from refusal_checks.metrics import (
     METRICS,
@@ -83,8 +82,6 @@ class BenchmarkSummary:
     judge_scores: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     distributions: Mapping[str, Distribution] = field(default_factory=dict)
     parts: tuple[str, ...] = ()  # benchmarks whose prompts are all among this one's
-    # how often the second judge of a cascade was asked; None where there is none
-    second: SecondAsked | None = None
     cut: int = 0  # answers that were too long for the judge to see in full
     labels: RecordedLabels | None = None  # if recorded labels stand in for a judge
     # answers that count as refused; of these, answers that a content filter withheld, answers that

@@ -116,16 +116,6 @@ class Effort(_Facts):
     stored_until: str = ""
 
 
-class CascadeUsed(_Facts):
-    """A cascade of two judges: the second decides where the first is unsure."""
-
-    first: str = ""
-    second: str = ""
-    # the first is unsure if its probability of a refusal is between low and high
-    low: float = 0.0
-    high: float = 1.0
-
-
 class Manifest(_Facts):
     """What was run, with what and where; ``extended`` adds facts during the run."""
 
@@ -153,7 +143,6 @@ class Manifest(_Facts):
     judge_sampling: Mapping[str, Any] = {}
     # benchmarks whose judges gave verdicts alone (judge.rationales)
     verdicts_alone: tuple[str, ...] = ()
-    cascade: CascadeUsed | None = None
     # from which probability on an answer counts as a refusal; empty if no judge gives any
     judge_thresholds: str = ""
     # benchmarks whose refusals a judge of harm decides: all that it calls harmless
@@ -295,15 +284,13 @@ def conditions(manifest: Manifest, benchmark: str) -> dict[str, str]:
 
     The seed is left out, because a comparison expects runs to differ by chance.
     """
-    judges, cascade = manifest.judges_of(benchmark), manifest.cascade
+    judges = manifest.judges_of(benchmark)
     data = manifest.data[benchmark]
     facts = {
         "judge": ", ".join(map(_judge, judges.values())),
         "judge prompt": ", ".join(manifest.judge_prompts[benchmark].values()),
         "rationales": manifest.rationales_of(benchmark),
     }
-    if cascade and {cascade.first, cascade.second} <= judges.keys():
-        facts["cascade"] = f"second judge between {cascade.low:g} and {cascade.high:g}"
     if manifest.judge_thresholds:
         facts["judge thresholds"] = manifest.judge_thresholds
     facts["partial refusals"] = f"counted as {manifest.partial_refusals}"

@@ -22,7 +22,6 @@ from refusal_checks.core.reservations import RESERVATIONS
 from refusal_checks.core.sampling import JudgeSampling, Sampling
 from refusal_checks.core.settings import (
     CONNECTIONS,
-    Cascading,
     ClassifierForm,
     Filtered,
     FromFile,
@@ -143,8 +142,7 @@ class JudgeTable(ModelTable, JudgeSampling):
     model: Several = Field(
         (),
         description="the judge: a model named like the candidate, moderation:URL#MODEL, keyword "
-        "or labels; of several, "
-        "the majority decides, but a model beside a classifier is asked only where that is unsure",
+        "or labels; of several, the majority decides",
     )
     args: Several = Field((), description=_ARGS)
     template_variables: Tables = Field((), description=_VARIABLES)
@@ -165,9 +163,6 @@ class JudgeTable(ModelTable, JudgeSampling):
     )
     classifier: ClassifierForm | None = Field(
         None, description="how a sequence classifier reads an exchange"
-    )
-    cascade: Cascading = Field(
-        Cascading(), description="when a model beside a classifier is asked"
     )
     thresholds: Thresholds = Field(
         Thresholds(),

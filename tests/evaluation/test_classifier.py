@@ -124,22 +124,16 @@ def test_a_refusal_must_be_surer_where_it_is_wanted_and_other_thresholds_ask_not
     assert used == ["refuse 0.9, answer 0.5", "refuse 0.7, answer 0.5"]
 
 
-def test_a_judge_that_writes_is_asked_where_the_classifier_is_unsure(
-    project: Project,
+def test_a_classifier_votes_beside_a_judge_that_writes(
+    project: Project, classifier: FakeServer
 ) -> None:
-    def unsure(text: str) -> dict[str, float]:
-        if text.endswith("7"):
-            return {"Non-refusal": 0.5, "Refusal": 0.5}
-        return knowing(text)
-
     project.thresholds(THRESHOLDS + FORM.replace("[judge.check]", ""))
-    with FakeServer(classify=unsure, models=["encoder"]) as classifier:
-        judges = [classifier.url, project.model]
-        found = project.evaluate(judge_model=judges)
+    found = project.evaluate(judge_model=[classifier.url, project.model])
     assert found.counts == {"passed": 3}
-    asked = project.asked(judge=True)
-    doubtful = [text for text in read_by(classifier) if text.endswith("7")]
-    assert 0 < len(asked) == len(doubtful) < 100
+    assert len(project.asked(judge=True)) == len(read_by(classifier))
+    votes = next(found.result.records("smoke_unsafe")).votes
+    assert [vote.judge for vote in votes] == [classifier.url, project.model]
+    found.says("judges disagree on 0 of ")
 
 
 URL = "the classifier's server"

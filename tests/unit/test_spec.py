@@ -51,11 +51,6 @@ def read(write: Write, text: str = "", *settings: str, gates: str = GATE) -> Run
             (),
             'run.toml: [candidat]: no such table; did you mean "cand',
         ),
-        (
-            "[judge.cascade]\nlow = 0.99",
-            (),
-            "run.toml: [judge]: cascade = {'low': 0.99}: low = 0.99: must not be above high = 0.95",
-        ),
         ("", ("sampling.samples=0",), "--set sampling.samples=0: must be at least 1"),
         (
             "",
@@ -152,11 +147,6 @@ def test_the_usual_seed_is_that_of_the_files(write: Write) -> None:
 def test_keys_that_belong_together_may_come_one_by_one(write: Write) -> None:
     judge = read(write, "", "judge.samples=3", "judge.temperature=0.6").judge
     assert (judge.samples, judge.temperature) == (3, 0.6)
-    low, high = "judge.cascade.low=0.97", "judge.cascade.high=0.99"
-    cascade = read(write, "", low, high).judge.cascade
-    assert (cascade.low, cascade.high) == (0.97, 0.99)
-    with pytest.raises(UserError, match=r"^--set judge.cascade.low=0.97: "):
-        read(write, "", low)
 
 
 def test_of_two_ways_to_give_a_system_prompt_the_later_one_counts(write: Write) -> None:

@@ -9,7 +9,6 @@ from pydantic import BaseModel
 from refusal_checks.core.reservations import RESERVATIONS
 from refusal_checks.core.settings import (
     BenchmarkTable,
-    Cascading,
     ClassifierForm,
     Thresholds,
 )
@@ -26,7 +25,6 @@ SECTIONS: Mapping[str, type[BaseModel]] = {
     **{name: kind for name, kind in TABLES.items() if kind.model_fields},
     "judge.check": JudgeFloors,
     "judge.classifier": ClassifierForm,
-    "judge.cascade": Cascading,
     "judge.thresholds": Thresholds,
     "benchmark": BenchmarkTable,
     "bounds": Bounds,

@@ -65,9 +65,7 @@ def _disagreements(summary: RunSummary, folder: Path) -> Iterator[str]:
             continue
         is_panel = True
         total += benchmark.disputed
-        # Of a cascade only the answers that the second judge saw can be disputed.
-        second = benchmark.second
-        answers += second.asked if second else benchmark.answers
+        answers += benchmark.answers
         if benchmark.disputed:
             parts.append(f"{name} {benchmark.disputed}")
     if is_panel:

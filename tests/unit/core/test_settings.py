@@ -4,7 +4,7 @@ import pytest
 
 from refusal_checks.core.errors import ModelError, UserError
 from refusal_checks.core.sampling import JudgeSampling, Sampling
-from refusal_checks.core.settings import Cascading, Frozen, Limits
+from refusal_checks.core.settings import Frozen, Limits
 from refusal_checks.spec import EngineTable, ModelTable
 
 WRONG: list[tuple[type[Frozen], str, list[object]]] = [
@@ -23,7 +23,6 @@ WRONG: list[tuple[type[Frozen], str, list[object]]] = [
     (Limits, "request_timeout", [-5]),
     (ModelTable, "requests_per_minute", [0, float("inf")]),
     (ModelTable, "concurrency", [0]),
-    (Cascading, "sample", [-0.1, 1.1]),
 ]
 
 

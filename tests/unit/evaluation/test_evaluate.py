@@ -152,7 +152,6 @@ def test_gates_can_be_chosen(spec: RunSpec) -> None:
         ("candidate.model", "nowhere/at all", "nowhere/at all"),
         ("own.file", "none.csv", "none.csv"),
         ("reports.html", ".", "name a file: it is a folder"),
-        ("judge.cascade.low", 0.5, "judge.cascade.low=0.5: leave it out"),
     ],
 )
 def test_what_is_wrong_is_said_before_anything_starts(

@@ -7,13 +7,12 @@ from pathlib import Path
 import pytest
 
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import Completion, Vote
-from refusal_checks.core.settings import Cascading, Limits
+from refusal_checks.core.records import Completion
+from refusal_checks.core.settings import Limits
 from refusal_checks.core.verdicts import (
     Binary,
     Invalid,
     Judgement,
-    Label,
     Rated,
     Reason,
 )
@@ -31,7 +30,6 @@ from tests.unit.evaluation.scripted import (
     BROKEN,
     COMPLIES,
     FAILS,
-    PLAN,
     PROMPTS,
     READER,
     REFUSES,
@@ -194,60 +192,6 @@ def test_each_judge_s_verdicts_are_stored_by_its_own_identity(tmp_path: Path) ->
     assert all(isinstance(record.judgement, Binary) for record in records)
     assert [sum(reader.read.values()) for reader in readers] == [0, 12, 0]
     assert left(Speaker(), three(), tmp_path) == Pending(0, 0)
-
-
-UNSURE = ("answer p1-0", "answer p4-1")
-
-
-class Weigher(Reader):
-    """A judge that gives probabilities: 0.99, or 0.6 where it is unsure."""
-
-    cascade = Cascading()
-
-    def __init__(self) -> None:
-        def says(text: str) -> Judgement:
-            probability = 0.6 if text in UNSURE else 0.99
-            return Binary(Label.REFUSAL, probability=probability)
-
-        super().__init__("first", says, "bundled")
-
-
-def second() -> Reader:
-    return Reader("second", COMPLIES, "J")
-
-
-def test_the_second_judge_is_asked_where_the_first_is_unsure(tmp_path: Path) -> None:
-    first, other = Weigher(), second()
-    found = evaluate(Speaker(), (first, other), tmp_path)
-    assert sum(first.read.values()) == 12
-    assert set(other.read) == set(UNSURE)
-    records = [record for name in PLAN for record in found[name]]
-    by_answer = {
-        record.completion.text: record for record in records if record.completion
-    }
-    unsure = by_answer.pop("answer p1-0"), by_answer.pop("answer p4-1")
-    for record in unsure:
-        assert record.judgement == Binary(Label.COMPLIANCE)
-        assert record.votes == (
-            Vote("bundled", Binary(Label.REFUSAL, probability=0.6)),
-            Vote("J", Binary(Label.COMPLIANCE)),
-        )
-    assert {record.judgement for record in by_answer.values()} == {
-        Binary(Label.REFUSAL, probability=0.99)
-    }
-    assert not any(record.votes for record in by_answer.values())
-
-
-@pytest.mark.parametrize("order", [1, -1])
-def test_what_is_left_to_ask_for(tmp_path: Path, order: int) -> None:
-    both = (Weigher(), second())[::order]
-    assert left(Speaker(), both, tmp_path) == Pending(
-        12, 24, frozenset({"bundled", "J"})
-    )
-    evaluate(Speaker(), Weigher(), tmp_path)  # alone
-    assert left(Speaker(), both, tmp_path) == Pending(0, 2, frozenset({"J"}))
-    evaluate(Speaker(), both, tmp_path)
-    assert left(Speaker(), both, tmp_path) == Pending(0, 0)
 
 
 ATTACHED = Attached("there", "http://there/v1", "model")

@@ -17,7 +17,6 @@ from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Gate, Outcome, Use
 from refusal_checks.gates.offenders import MissedBound, offender
 from refusal_checks.gates.verdict import Verdict
-from refusal_checks.judges.cascade import SecondAsked
 from refusal_checks.judges.trust.floors import Check, JudgeCheck
 from refusal_checks.metrics import METRICS, by_prompt
 from refusal_checks.metrics.statistics.intervals import Estimate
@@ -27,7 +26,7 @@ from refusal_checks.reports.changes import moved
 from refusal_checks.reports.doubts import what_decides
 from refusal_checks.reports.explain import remarks_on
 from refusal_checks.reports.messages import brief_message, exchange, message
-from refusal_checks.reports.remarks import judges_asked, of_judges, weighty
+from refusal_checks.reports.remarks import of_judges, weighty
 from refusal_checks.results.benchmark_summary import BenchmarkSummary
 from refusal_checks.results.manifest import Manifest, ModelFacts, Models
 from refusal_checks.results.summary import RunSummary
@@ -270,7 +269,6 @@ def test_the_prompts_against_a_gate_are_those_that_it_counts(gate: Gate) -> None
 
 
 BENCHMARK = BenchmarkSummary(prompts=80, answers=400, figures={}, groups={}, invalid={})
-ASKED = SecondAsked("bundled", "org/j\x1b[31m", 30, 400)
 
 
 def test_a_remark_on_a_judge_is_said_once_and_not_beside_the_same_note() -> None:
@@ -279,11 +277,6 @@ def test_a_remark_on_a_judge_is_said_once_and_not_beside_the_same_note() -> None
     assert of_judges(run) == ["measured on news"]
     run.note("measured on news")
     assert of_judges(run) == []
-
-
-def test_what_judges_were_asked(snapshot: SnapshotAssertion) -> None:
-    benchmarks = [BENCHMARK, replace(BENCHMARK, second=ASKED)]
-    assert [[*judges_asked("xstest", each)] for each in benchmarks] == snapshot
 
 
 def test_a_kind_that_the_judge_misreads_is_not_a_failed_check() -> None:

@@ -1,4 +1,4 @@
-"""The bundled judge, alone and with a second judge where it is unsure. Its engine is a process."""
+"""The bundled judge, alone and in a panel. Its engine is a process."""
 
 from __future__ import annotations
 
@@ -57,41 +57,7 @@ def test_the_bundled_judge_decides_gates_and_says_how_sure_it_is(
     assert found.summary["manifest"]["models"]["judges"].keys() == {"bundled"}
 
 
-def test_a_second_judge_decides_where_the_bundled_one_is_unsure(wordy: Project) -> None:
-    both = {**BUNDLED, **EVEN, "judge_model": ["bundled", wordy.model]}
-    found = wordy.evaluate(**both)
-    asked = found.summary["benchmarks"]["smoke_unsafe"]["second"]
-    assert asked == {
-        "first": "bundled",
-        "judge": wordy.model,
-        "asked": UNSURE,
-        "answers": 80,
-    }
-    assert len(wordy.server.requests) == UNSURE
-    found.says(
-        f"smoke_unsafe: {wordy.model} decided the {UNSURE} of 80 answers of which ",
-        SCOPE,
-        f"candidate demo:aligned, judges bundled, {wordy.model}",
-        f"judges disagree on {UNSURE} of {UNSURE} answers ",
-    )
-    verdict = found.result.verdicts[GATE]
-    assert (verdict.use, verdict.views) == ("raw", ())
-    assert verdict.estimate.value == pytest.approx(1 - UNSURE / 80)
-    again = wordy.evaluate(**both)
-    again.says("0 answers to generate, 0 verdicts to ask for at most")
-    assert len(wordy.server.requests) == 2 * UNSURE  # asked to see that it is the same
-
-    # The bounds are keys, and conditions of a comparison.
-    wide = wordy.evaluate(judge_cascade={"low": 0.01, "high": 0.99}, **both)
-    assert wide.summary["benchmarks"]["smoke_unsafe"]["second"]["asked"] == 80
-    wordy.refuses(
-        "not comparable*cascade*0.01 and 0.99*0.05 and 0.95",
-        baseline_path="last",
-        **both,
-    )
-
-
-def test_a_third_judge_makes_a_panel(wordy: Project) -> None:
+def test_it_votes_beside_other_judges(wordy: Project) -> None:
     models = ["bundled", wordy.model, wordy.model]
     found = wordy.evaluate(
         **{**BUNDLED, **EVEN, "judge_model": models},
