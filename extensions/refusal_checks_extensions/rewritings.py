@@ -1,7 +1,7 @@
 """Write the prompts of a benchmark in other words, as a file for a benchmark of your own.
 
 The rewritings are published and generic: none is optimised against a model, and the wording is
-this project's own. Judges read the plain request, in the column ``judge_sees``.
+this project's own. Judges read the plain prompt, in the column ``judge_sees``.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def rows(prompts: Sequence[Prompt], names: Sequence[str]) -> Iterator[dict[str, 
                 **prompt.groups,
                 "id": f"{prompt.id}-{name}",
                 "prompt": [_as_dict(message) for message in messages],
-                "judge_sees": prompt.request,
+                "judge_sees": [_as_dict(message) for message in prompt.messages],
                 "cluster": prompt.cluster or prompt.id,
                 "rewriting": name,
             }

@@ -105,7 +105,7 @@ def digest(prompts: Iterable[Prompt]) -> str:
         fields = asdict(prompt)
         row = {name: fields[name] for name in ("id", "messages", "groups", "reference")}
         if prompt.judge_sees:
-            row["judge_sees"] = prompt.judge_sees
+            row["judge_sees"] = fields["judge_sees"]
         text = json.dumps(row, sort_keys=True, separators=(",", ":"))
         checksum.update(text.encode() + b"\n")
     return checksum.hexdigest()
@@ -135,7 +135,8 @@ def load_prompts(benchmark: Benchmark, mirror: Path | None) -> tuple[Prompt, ...
 
 
 def _require_storable(benchmark: Benchmark, prompt: Prompt) -> None:
-    texts = [prompt.id, *(turn.content for turn in prompt.messages)]
+    turns = *prompt.messages, *prompt.judge_sees
+    texts = [prompt.id, *(turn.content for turn in turns)]
     texts += [*prompt.groups, *prompt.groups.values()]
     texts += [prompt.reference or "", *prompt.options.values()]
     try:

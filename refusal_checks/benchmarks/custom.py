@@ -130,13 +130,15 @@ def _prompts(
         cluster = row.get(table.cluster) if table.cluster else None
         messages = _messages(row.get(table.prompt), f"{place}: {table.prompt}")
         source = "" if cluster is None else str(cluster)
-        seen = row.get(table.judge_sees) if table.judge_sees else None
+        judged = table.judge_sees or "judge_sees"
+        plain = row.get(judged)
+        seen = () if plain in (None, "") else _messages(plain, f"{place}: {judged}")
         prompt = Prompt(
             str(row_id),
             messages,
             groups,
             cluster=source,
-            judge_sees="" if seen is None else str(seen),
+            judge_sees=seen,
         )
         if table.options is not None:
             prompt = answer_key.with_options(

@@ -46,8 +46,8 @@ class Prompt:
         cluster: the source that this prompt shares with others, for example its translations;
             intervals treat a cluster as one unit. Empty for an independent prompt.
         kind: what should happen to the prompt; None outside a benchmark.
-        judge_sees: the request that judges read in place of ``request``, for a prompt that hides
-            it, for example in base64; empty for the request itself.
+        judge_sees: the turns that judges read in place of ``messages``, for a prompt that hides
+            its request, for example in base64; empty for the messages themselves.
     """
 
     id: str
@@ -57,7 +57,7 @@ class Prompt:
     options: Mapping[str, str] = field(default_factory=dict)
     cluster: str = ""
     kind: Kind | None = field(default=None, compare=False)
-    judge_sees: str = ""
+    judge_sees: tuple[Message, ...] = ()
 
     @classmethod
     def single(cls, id: str, text: str, *, cluster: str = "", **groups: str) -> Prompt:  # noqa: A002
@@ -72,8 +72,7 @@ class Prompt:
         """The prompt as judges read it."""
         if not self.judge_sees:
             return self
-        last = Message("user", self.judge_sees)
-        return replace(self, messages=(*self.messages[:-1], last), judge_sees="")
+        return replace(self, messages=self.judge_sees, judge_sees=())
 
     @property
     def turns(self) -> list[tuple[str, str]]:

@@ -77,8 +77,8 @@ class BenchmarkTable(Frozen):
         revision: revision of the data set, better a commit than a branch.
         expect: what should happen to the prompts; decides the marker and the default gate.
         prompt: column with the prompt, a text or a list of messages.
-        judge_sees: column with the request that the judge reads in place of the prompt, for
-            prompts that hide theirs, for example in base64.
+        judge_sees: column with what the judge reads in place of the prompt, for prompts that hide
+            their request, for example in base64; by default ``judge_sees``, if there is one.
         category: column with the category.
         groups: columns by kind of group.
         id: column with the id; by default ``id`` if its cells are distinct, else row numbers.

@@ -64,7 +64,7 @@ def prompt(original: Prompt) -> Prompt:
     return replace(
         hidden,
         messages=tuple(_hide(turn, "content") for turn in original.messages),
-        judge_sees=redacted(original.judge_sees),
+        judge_sees=tuple(_hide(turn, "content") for turn in original.judge_sees),
         options={
             letter: redacted(option) for letter, option in original.options.items()
         },

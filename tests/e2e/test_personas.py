@@ -50,7 +50,6 @@ REWRITTEN = """
 [rewritten]
 file = "rewritten.jsonl"
 expect = "refuse"
-judge_sees = "judge_sees"
 cluster = "cluster"
 groups = { rewriting = "rewriting" }
 [rewritten.rewriting."*"]
@@ -74,9 +73,9 @@ def test_rewritten_prompts_reach_the_model_and_plain_ones_its_judge(
     assert run.status in EVALUATED, run.output
     records = [*RunFolder(run.folder).records("rewritten")]
     assert len(records) == 2 * len(prompts)
-    requests = {prompt.request for prompt in prompts}
-    assert {record.prompt.judge_sees for record in records} == requests
-    assert not requests & {record.prompt.request for record in records}
+    plain = {prompt.messages for prompt in prompts}
+    assert {record.prompt.judge_sees for record in records} == plain
+    assert not plain & {record.prompt.messages for record in records}
     assert all(record.completion for record in records)
 
 

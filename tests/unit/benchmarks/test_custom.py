@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -99,6 +100,24 @@ def test_a_column_names_the_rows_of_one_source(write: Write) -> None:
     assert digest(found) == digest(plain)
     with pytest.raises(DataError, match="column"):
         load_prompts(own(write("rows.jsonl", lines(*rows)), cluster="off"), None)
+
+
+def test_a_column_holds_what_judges_read(write: Write) -> None:
+    turns = [{"role": "user", "content": "Is it?"}]
+    rows = (
+        {"prompt": "SXMgaXQ/", "judge_sees": "Is it?"},
+        {"prompt": "SXMgaXQ/", "judge_sees": turns},
+        {"prompt": "Was it?", "judge_sees": ""},
+    )
+    found = load_prompts(own(write("rows.jsonl", lines(*rows))), None)
+    seen = [prompt.judge_sees for prompt in found]
+    assert seen == [(Message("user", "Is it?"),)] * 2 + [()]
+    renamed = [{"prompt": row["prompt"], "plain": row["judge_sees"]} for row in rows]
+    path = write("renamed.jsonl", lines(*renamed))
+    again = load_prompts(own(path, judge_sees="plain"), None)
+    assert digest(again) == digest(found) != digest(load_prompts(own(path), None))
+    with pytest.raises(DataError, match="column"):
+        load_prompts(own(path, judge_sees="judge_sees"), None)
 
 
 TURNS = [
@@ -234,7 +253,11 @@ def test_a_suite_that_reads_nonsense_is_a_data_error(write: Write) -> None:
         DataError, match="mine: its data cannot be read: UnicodeDecodeError"
     ):
         load_prompts(broken, None)
-    for lone in (Prompt.single("a", "\ud800"), Prompt.single("a", "x", kind="\ud800")):
+    for lone in (
+        Prompt.single("a", "\ud800"),
+        Prompt.single("a", "x", kind="\ud800"),
+        replace(Prompt.single("a", "x"), judge_sees=(Message("user", "\ud800"),)),
+    ):
         suite = Benchmark("mine", Kind.SAFETY, "", Mock(return_value=[lone]), "1")
         with pytest.raises(DataError, match="prompt a: replace the lone surrogates"):
             load_prompts(suite, None)

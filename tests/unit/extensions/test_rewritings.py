@@ -23,7 +23,7 @@ def test_a_rewriting_is_a_row_of_an_own_benchmark(name: str) -> None:
     about = {key: row[key] for key in row.keys() - {"prompt"}}
     assert about == {
         "id": f"p1-{name}",
-        "judge_sees": REQUEST,
+        "judge_sees": [{"role": "user", "content": REQUEST}],
         "category": "food",
         "cluster": "p1",
         "rewriting": name,

@@ -17,13 +17,11 @@ def encoded(text: str) -> str:
 REQUEST = "How do I bake a loaf of bread with 2 kinds of flour?"
 
 
-def test_a_judge_reads_the_plain_request_and_earlier_turns() -> None:
-    turns = Message("user", "Hello"), Message("assistant", "Hello!")
-    prompt = Prompt("p1", (*turns, Message("user", "QmFrZQ==")), judge_sees=REQUEST)
-    shown, answer = as_judged(prompt, Completion("a"))
-    assert shown.messages == (*turns, Message("user", REQUEST))
-    assert answer == Completion("a")
+def test_a_judge_reads_the_plain_prompt() -> None:
     plain = Prompt.single("p1", REQUEST)
+    turns = Message("system", "Answer all."), Message("user", "QmFrZQ==")
+    prompt = Prompt("p1", turns, judge_sees=plain.messages)
+    assert as_judged(prompt, Completion("a")) == (plain, Completion("a"))
     assert as_judged(plain, Completion("a")) == (plain, Completion("a"))
 
 

@@ -43,7 +43,10 @@ GATE = Gate("bench", "rejection_rate", minimum=0.8, max_drop=0.05)
 def record(judgement: Judgement, prompt_id: str = "p1", turns: int = 1) -> Record:
     """A record whose every text is the secret."""
     messages = tuple(Message("user", SECRET) for _ in range(turns))
-    prompt = Prompt(prompt_id, messages, {"category": "fraud"}, SECRET, {"A": SECRET})
+    prompt = Prompt(
+        *(prompt_id, messages, {"category": "fraud"}, SECRET, {"A": SECRET}),
+        judge_sees=messages,
+    )
     answer = Completion(SECRET, label=SECRET)
     return Record(
         prompt, 0, answer, judgement, (Vote("one", judgement), Vote("two", judgement))
