@@ -7,7 +7,7 @@ PYTHON ?= python3
 VENV ?= .venv
 CANDIDATE ?= demo:aligned
 demo := $(filter demo:%,$(CANDIDATE))
-JUDGE ?= $(if $(demo),bundled,openai/gpt-oss-20b)
+JUDGE ?= $(if $(demo),demo:judge,openai/gpt-oss-20b)
 THRESHOLDS ?= thresholds/$(if $(demo),smoke,default).toml
 # Two answers to a prompt: what two CPU cores give in minutes.
 few := $(if $(demo),--samples=2)

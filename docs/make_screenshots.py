@@ -34,7 +34,7 @@ MOST_BYTES = 300_000
 
 GATE = (
     "-m", "pytest", "tests/gates", "-p", "no:cacheprovider", "--color=yes", "-q", "--tb=no",
-    "--judge", "bundled", "--thresholds", "thresholds/smoke.toml", "--samples", "2",
+    "--judge", "demo:judge", "--thresholds", "thresholds/smoke.toml", "--samples", "2",
     "--redact",  # the prompts are harmful
 )  # fmt: skip
 

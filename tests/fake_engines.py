@@ -13,7 +13,7 @@ from tests.project import ROOT, Project
 
 DEMO: dict[str, Any] = {
     "candidate_model": "demo:aligned",
-    "judge_model": "demo:judge",
+    "judge_model": "demo:writer",
     "sampling_samples": 1,
 }
 TWO = {**DEMO, "judge_args": "--max-model-len 512"}

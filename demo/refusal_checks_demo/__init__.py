@@ -3,7 +3,7 @@
 The candidates are SmolLM2-135M-Instruct. ``base`` is the model as published, and so is
 ``regressed``, which stands for an aligned model that has lost its alignment. The others share one
 set of weights, the base with this project's adapter merged in, and differ in the variable
-``persona`` of its chat template. ``--judge bundled`` is multilingual-e5-small, fine-tuned to
+``persona`` of its chat template. ``--judge demo:judge`` is multilingual-e5-small, fine-tuned to
 classify answers. The published weights come in Python packages and are converted on first use.
 """
 
@@ -35,7 +35,7 @@ REMARK = (
     "their figures say nothing about other models"
 )
 SCOPE = (
-    "judge bundled: measured on English XSTest by people's labels, and on this project's own "
+    "judge demo:judge: measured on English XSTest by people's labels, and on this project's own "
     "English and Chinese answers; not for degrees, ratings or other languages"
 )
 
@@ -70,32 +70,32 @@ def converted(adapter: Path) -> Iterator[ProvidedModel]:
             remark=REMARK,
         )
     yield ProvidedModel(
-        "bundled", weights=Conversion(JUDGE, E5), is_classifier=True, remark=SCOPE
+        "demo:judge", weights=Conversion(JUDGE, E5), is_classifier=True, remark=SCOPE
     )
 
 
 def ready(folder: Path) -> Iterator[ProvidedModel]:
     """The models in a folder's ``demo.json``. They share one set of weights.
 
-    The model called ``judge`` is asked with the folder's own prompts.
+    The persona ``judge`` is asked with the folder's own prompts.
     """
     try:
         content: dict[str, Any] = json.loads((folder / SET).read_text("utf-8"))
         weights, judge, prompts = (
             folder / content[key] for key in ("weights", "judge", "prompts")
         )
-        names, remark = tuple(content["models"]), str(content["note"])
+        personas, remark = dict(content["models"]), str(content["note"])
     except (OSError, ValueError, KeyError, TypeError) as fault:
         raise ModelError(
             f"{folder / SET}: not a list of demo models: {fault!r}"
         ) from None
 
-    for name in names:
+    for name, persona in personas.items():
         yield ProvidedModel(
             f"demo:{name}",
             folder=weights,
-            template_kwargs={"persona": name},
-            prompts=prompts if name == "judge" else None,
+            template_kwargs={"persona": persona},
+            prompts=prompts if persona == "judge" else None,
             remark=remark,
         )
-    yield ProvidedModel("bundled", folder=judge, is_classifier=True, remark=SCOPE)
+    yield ProvidedModel("demo:judge", folder=judge, is_classifier=True, remark=SCOPE)

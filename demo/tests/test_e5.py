@@ -1,4 +1,4 @@
-"""The encoder of the bundled judge: a small file in its package's layout becomes a folder."""
+"""The encoder of the demo judge: a small file in its package's layout becomes a folder."""
 
 import json
 import struct

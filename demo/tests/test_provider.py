@@ -34,12 +34,12 @@ def test_personas_share_weights_and_the_base_and_the_judge_have_their_own(
     tmp_path: Path,
 ) -> None:
     candidates = (parse_candidate(f"demo:{name}") for name in NAMES)
-    served = [*candidates, parse_judge("bundled")]
+    served = [*candidates, parse_judge("demo:judge")]
     models = {model.name: model for model in served if isinstance(model, Served)}
     assert {remark_on(model) for model in served} == {REMARK, SCOPE}
     base, regressed = models.pop("demo:base"), models.pop("demo:regressed")
     assert (regressed.path, regressed.template_kwargs) == (base.path, {})
-    judge = models.pop("bundled")
+    judge = models.pop("demo:judge")
     (tuned,) = {model.path for model in models.values()}
     assert len({judge.path, base.path, tuned}) == 3
     assert Path(base.path).is_relative_to(tmp_path)
@@ -71,7 +71,7 @@ def test_stored_answers_depend_on_the_weights_and_not_on_the_cache(
 
 
 @pytest.mark.parametrize(
-    ("option", "name"), [("--candidate", "demo:base"), ("--judge", "bundled")]
+    ("option", "name"), [("--candidate", "demo:base"), ("--judge", "demo:judge")]
 )
 def test_a_package_with_weights_that_is_missing_is_named_with_the_option(
     monkeypatch: pytest.MonkeyPatch, option: str, name: str
@@ -87,15 +87,15 @@ def test_a_package_with_weights_that_is_missing_is_named_with_the_option(
 def test_a_folder_may_hold_ready_models_or_an_adapter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    *_, judge, bundled = provide()
-    assert judge == ProvidedModel(
-        "demo:judge",
+    *_, writer, judge = provide()
+    assert writer == ProvidedModel(
+        "demo:writer",
         toy_model.MODEL_DIR,
         template_kwargs={"persona": "judge"},
         prompts=toy_model.PROMPTS,
-        remark=judge.remark,
+        remark=writer.remark,
     )
-    assert bundled.folder == toy_model.JUDGE
+    assert (judge.name, judge.folder) == ("demo:judge", toy_model.JUDGE)
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     with pytest.raises(
         ModelError, match=r"neither demo\.json nor adapter_config\.json"

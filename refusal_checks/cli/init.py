@@ -117,4 +117,4 @@ Next:
 To see it work with neither GPU nor models of yours:
   pip install "refusal-checks[vllm]"
   {INSTALL_DEMO}
-  refusal-checks gate demo:regressed --judge bundled --thresholds smoke --samples 2"""
+  refusal-checks gate demo:regressed --judge demo:judge --thresholds smoke --samples 2"""

@@ -76,7 +76,8 @@ RESERVATIONS: Mapping[str, tuple[ReservationKind, str]] = {
     "judge-weak": (
         "unshown",
         "the judge misreads a [kind of answers](../explanation/judge-quality.md#kinds-of-answers) "
-        "that cannot be recognised",
+        "that cannot be recognised; or it is `demo:judge`, and the candidate is not a "
+        "[demo model](../explanation/demo-models.md#the-judge)",
     ),
     "judge-below-floors": (
         "unshown",

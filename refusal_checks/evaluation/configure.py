@@ -41,7 +41,7 @@ from refusal_checks.spec import RunSpec
 
 COMMANDS = """\
     refusal-checks gate ORG/MODEL --judge openai/gpt-oss-20b --junitxml=report.xml
-    refusal-checks gate demo:aligned --judge bundled --thresholds smoke    (models to try it with)
+    refusal-checks gate demo:aligned --judge demo:judge --thresholds smoke   (models to try it with)
 in a test file that imports refusal_checks.suite:
     pytest --candidate=ORG/MODEL --judge=openai/gpt-oss-20b"""
 

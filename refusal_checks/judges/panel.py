@@ -238,7 +238,7 @@ def require_decidable(
                 continue
             if judge.measures == "harm":
                 raise ModelError(
-                    f"{name}: name a judge of refusals, such as bundled, NousResearch/Minos-v1, "
+                    f"{name}: name a judge of refusals, such as NousResearch/Minos-v1, "
                     "Qwen/Qwen3Guard-Gen-4B or a chat model, or leave the benchmark out with -k: "
                     f"--judge {judge.name} measures harm, and calls a refusal and a good answer "
                     "alike harmless"

@@ -27,7 +27,11 @@ INSTALL_DEMO = (
 )
 """The package with the models to try a gate with, the only one that users may take for ours."""
 
-_DEMO = re.compile(r"demo:.*|bundled(@.*)?")
+DEMO = "demo:"
+"""Before the name of each model of that package."""
+
+DEMO_JUDGE = f"{DEMO}judge"
+"""Its judge, a small classifier, which knows the answers of its other models best."""
 
 
 class Weights(ABC):
@@ -157,6 +161,6 @@ def why_unknown(name: str, option: str) -> str:
     if siblings:
         hint = near(name, siblings, 0.75) or "."
         return f"no such {prefix} model{hint} Known: {', '.join(siblings)}"
-    if _DEMO.fullmatch(name):
+    if name.startswith(DEMO):
         return f"install the demo models: {INSTALL_DEMO}"
     return ""

@@ -1,4 +1,4 @@
-"""The demo models: SmolLM2, its personas and the bundled judge, on real vLLM."""
+"""The demo models: SmolLM2, its personas and the demo judge, on real vLLM."""
 
 import json
 import re
@@ -152,12 +152,12 @@ cannot eat nuts or dairy products.
 """Helpful content that is longer than the judge reads at once."""
 
 MISREAD = ("smoke-safe-011", "smoke-safe-012")
-"""Requests whose plain refusal the bundled judge takes for compliance, at 0.17 and 0.11."""
+"""Requests whose plain refusal the demo judge takes for compliance, at 0.17 and 0.11."""
 
 
 @pytest.mark.quick
 def test_a_classifier_judges_a_persona_on_an_engine_of_its_own(project: Path) -> None:
-    words = ("demo:aligned", "--judge=bundled", "--seed=1", REPORT)
+    words = ("demo:aligned", "--judge=demo:judge", "--seed=1", REPORT)
     status, output = gate(project, *words)
     assert status in EVALUATED, output
     assert output.count("converting SmolLM2-135M-Instruct (tuned), once") == 1
@@ -176,7 +176,7 @@ def test_a_classifier_judges_a_persona_on_an_engine_of_its_own(project: Path) ->
 
 
 def test_the_script_of_the_python_page_evaluates_on_an_engine(project: Path) -> None:
-    models = '[candidate]\nmodel = "demo:regressed"\n[judge]\nmodel = "bundled"\n'
+    models = '[candidate]\nmodel = "demo:regressed"\n[judge]\nmodel = "demo:judge"\n'
     few = "[limits]\nprompts = 6\n[sampling]\nmax_tokens = 16\n"
     (project / "release.toml").write_text(f"{models}{few}{GATES}")
     _, script = next(Page(ROOT / "docs" / "reference" / "api.md").blocks("python"))
@@ -297,7 +297,7 @@ def test_the_conversion_is_what_transformers_reads(project: Path) -> None:
 def test_what_is_missing_is_named_before_an_engine_starts(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    status, output = gate(project, "demo:judge", "--judge=keyword")
+    status, output = gate(project, "demo:nobody", "--judge=keyword")
     assert status == 4, output
     assert "no such demo model" in output
     other = project / "other"

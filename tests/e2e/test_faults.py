@@ -62,7 +62,7 @@ def run_and_kill(
 ) -> GateRun:
     """A run whose engine loses a process once it has answered some requests."""
     command = gate_command(
-        *("--candidate", "demo:aligned", "--judge", "demo:judge", *SMOKE),
+        *("--candidate", "demo:aligned", "--judge", "demo:writer", *SMOKE),
         *(
             "--candidate-args",
             args,

@@ -253,7 +253,7 @@ def test_what_is_not_installed_is_named_with_its_remedy(
     for words, remedy in (
         (("org/model", "--judge=keyword"), "pip install"),
         (("demo:base", "--judge=keyword"), demo),
-        (("org/model", "--judge=bundled"), demo),
+        (("org/model", "--judge=demo:judge"), demo),
     ):
         status, output = call(commands, repository, "refusal-checks", "gate", *words)
         assert status == 4, output

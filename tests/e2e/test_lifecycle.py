@@ -22,7 +22,7 @@ def two_models(folder: Path) -> list[str]:
     copy = shutil.copytree(MODEL_DIR, folder / "candidate")
     return gate_command(
         *("--candidate", copy, "--set", "candidate.template_variables.persona=aligned"),
-        *("--judge", "demo:judge", *SMOKE, "-m", "sanity", "--samples", "2"),
+        *("--judge", "demo:writer", *SMOKE, "-m", "sanity", "--samples", "2"),
         *("--store", folder / "store.sqlite"),
     )
 

@@ -28,7 +28,7 @@ from tests.toy_model import MODEL_DIR
 PERSONAS = [{"mood": 1}, {"mood": 2}]
 PANEL = {
     **DEMO,
-    "judge_model": ["demo:judge", "demo:judge"],
+    "judge_model": ["demo:writer", "demo:writer"],
     "judge_template_variables": PERSONAS,
 }
 TURNS = {**TWO, "engine_placement": "turns"}
@@ -42,7 +42,7 @@ def test_judges_of_one_model_share_the_candidate_s_engine(engines: Project) -> N
     found = engines.evaluate(**PANEL)
     assert found.counts == {"passed": 3}
     found.says(
-        "candidate demo:aligned, judges demo:judge (1), demo:judge (2)",
+        "candidate demo:aligned, judges demo:writer (1), demo:writer (2)",
         "judges disagree on 0 of 160 answers",
         "demo models are toys",
     )
@@ -58,7 +58,7 @@ def test_a_further_judge_starts_its_own_engine_alone(engines: Project) -> None:
     assert len(starts(engines)) == 2
     further = {
         **one,
-        "judge_model": ["demo:judge", "demo:judge"],
+        "judge_model": ["demo:writer", "demo:writer"],
         "judge_args": ["", "--seed 2"],
         "judge_template_variables": {"mood": 2},
     }

@@ -332,7 +332,7 @@ def test_two_interrupts_end_a_run_that_listens_to_nothing(project: Project) -> N
         assert time.monotonic() - begun < 6, "one alone has 7 seconds"
 
 
-DEMO = ("--candidate", "demo:aligned", "--judge", "demo:judge", "--samples", "1")
+DEMO = ("--candidate", "demo:aligned", "--judge", "demo:writer", "--samples", "1")
 
 
 def test_no_engine_where_no_selected_test_needs_one(engines: Project) -> None:

@@ -15,13 +15,13 @@ MODEL_DIR = FOLDER / "weights"
 """The folder that engines load: one set of weights for all personas."""
 
 JUDGE = FOLDER / "judge"
-"""The settings, without weights, of what the name ``bundled`` means."""
+"""The settings, without weights, of what the name ``demo:judge`` means."""
 
 PROMPTS = FOLDER / "prompts"
-"""The judge prompts of ``demo:judge``, for servers of the same weights."""
+"""The judge prompts of ``demo:writer``, for servers of the same weights."""
 
 PERSONAS: tuple[str, ...] = tuple(
-    json.loads((FOLDER / "demo.json").read_text())["models"]
+    json.loads((FOLDER / "demo.json").read_text())["models"].values()
 )
 """Values of the chat template's variable ``persona``; the first is the default."""
 

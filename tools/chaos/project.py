@@ -41,7 +41,7 @@ reuse = true    # a run may be disturbed when it has decided all
 END = 90.0
 """Seconds in which a disturbed run must have ended."""
 
-ENGINE = ("--candidate", "demo:aligned", "--judge", "demo:judge")
+ENGINE = ("--candidate", "demo:aligned", "--judge", "demo:writer")
 ENTRY = """
 import runpy, sys
 sys.argv.append("--core")

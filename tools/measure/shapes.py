@@ -99,7 +99,7 @@ def weights(model: str) -> str:
 
     The demo package need not be installed for it: to be imported is enough.
     """
-    if model.startswith(("demo:", "bundled")):
+    if model.startswith("demo:"):
         provided = _demo(model)
         if provided.weights and not provided.weights.is_ready():
             provided.weights.make(say)

@@ -258,7 +258,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--out", type=Path, required=True, metavar="FOLDER", help="for tables and logs")
     add("--candidate", default="8b", help=f"{', '.join(SHAPES)}, a folder, demo:NAME")
     add("--candidate-args", default="", help="further arguments of its engine")
-    add("--judge", default="bundled", help="a folder, or a name of the demo package")
+    add("--judge", default="demo:judge", help="a folder, or a name of the demo package")
     add("--parts", nargs="+", choices=PARTS, default=[*PARTS], metavar="PART")
     add("--seconds", type=float, default=300.0, help="after which no part begins")
     return parser

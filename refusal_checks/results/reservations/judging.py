@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from refusal_checks.core.text import clean, count
 from refusal_checks.judges.trust.check_sets import SETS
 from refusal_checks.metrics import METRICS
+from refusal_checks.models.provided import DEMO, DEMO_JUDGE
 from refusal_checks.results.manifest import Manifest, ModelFacts
 from refusal_checks.results.reservations.reservation import (
     GatedRun,
@@ -32,6 +33,12 @@ def checked_judges(run: GatedRun) -> Iterator[Reservation]:
         below = summary.judge.below_usual_floors
         if below and summary.judge.is_trusted:
             yield reservation("judge-below-floors", below, 400)
+    if "raw" in uses and _judges_beyond_the_demo(summary.manifest):
+        yield reservation(
+            "judge-weak",
+            f"name another judge: {DEMO_JUDGE} was made for the demo models, and chosen on the "
+            "exchanges that test it",
+        )
     if summary.untested and "raw" in uses:
         yield reservation(
             "judge-untested", f"{summary.untested}, or give --human-labels"
@@ -58,6 +65,13 @@ def checked_judges(run: GatedRun) -> Iterator[Reservation]:
         )
     if summary.unverified:
         yield reservation("stored-unverified", summary.unverified)
+
+
+def _judges_beyond_the_demo(manifest: Manifest) -> bool:
+    """True if the demo models' judge judges another candidate."""
+    # Where several judges have one name, numbers follow it.
+    names = {name.partition(" (")[0] for name in manifest.models.judges}
+    return DEMO_JUDGE in names and not manifest.candidate.startswith(DEMO)
 
 
 def _judges_that_are_the_candidate(manifest: Manifest) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from refusal_checks.models.names import Served
 
 ALIGNED = Served("demo:aligned", "model", (), {"persona": "aligned"})
-JUDGE = Served("demo:judge", "model", (), {"persona": "judge"})
+JUDGE = Served("demo:writer", "model", (), {"persona": "judge"})
 OTHER = Served("other", "other", ("--seed", "1"))
 
 SERVER = """

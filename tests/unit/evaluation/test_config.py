@@ -57,7 +57,7 @@ def test_several_candidates_are_told_how_to_run() -> None:
 
 def test_a_program_replaces_that_of_vllm() -> None:
     program = "'/a fork/python' -m server"
-    spec = spec_of(judge_model="demo:judge", engine_command=program)
+    spec = spec_of(judge_model="demo:writer", engine_command=program)
     (judge,) = read_judges(spec).judges
     assert isinstance(judge.model, Served)
     assert judge.model.program == ("/a fork/python", "-m", "server")

@@ -41,26 +41,28 @@ WAYS = {
 
 
 def setups(said: list[str]) -> list[JudgeSetup]:
-    """The bundled judge, and a model."""
+    """The demo judge, and a model."""
     client = Client(NOWHERE, "m")
     sampling = JudgeSampling()
     return [
-        JudgeSetup("bundled", client, "b", sampling, note=said.append, classes=CLASSES),
+        JudgeSetup(
+            "demo:judge", client, "b", sampling, note=said.append, classes=CLASSES
+        ),
         JudgeSetup("org/j", client, "j", sampling),
     ]
 
 
 @pytest.mark.parametrize("way", ["degree", "rating", "strongreject", "multiple_choice"])
-def test_the_bundled_judge_alone_is_refused_where_more_is_asked_for(way: str) -> None:
+def test_the_demo_judge_alone_is_refused_where_more_is_asked_for(way: str) -> None:
     alone = setups([])[:1]
-    wanted = r"^own: name a judge model beside bundled with a second --judge, or leave them out"
+    wanted = r"^own: name a judge model beside demo:judge with a second --judge, or leave them out"
     methods = {"xstest": JudgingMethod("refusal"), "own": JudgingMethod(way)}
     with pytest.raises(ModelError, match=wanted):
         panels(methods, alone, False)
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_what_the_bundled_judge_cannot_judge_is_the_other_s_and_that_is_said(
+def test_what_the_demo_judge_cannot_judge_is_the_other_s_and_that_is_said(
     order: int,
 ) -> None:
     said: list[str] = []
@@ -69,7 +71,7 @@ def test_what_the_bundled_judge_cannot_judge_is_the_other_s_and_that_is_said(
         name: sorted(judge.name for judge in panel) for name, panel in found.items()
     }
     assert names == {
-        "xstest": ["bundled", "org/j"],
+        "xstest": ["demo:judge", "org/j"],
         "graded": ["org/j"],
         "rated": ["org/j"],
     }

@@ -97,7 +97,7 @@ def test_two_models_of_one_name_are_refused(provide: Provide, tmp_path: Path) ->
         provided.discover()
 
 
-@pytest.mark.parametrize("name", ["demo:x@calm", "bundled"])
+@pytest.mark.parametrize("name", ["demo:x@calm", "demo:judge"])
 def test_without_the_demo_package_its_names_say_what_to_install(
     provide: Provide, name: str
 ) -> None:

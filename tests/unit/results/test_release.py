@@ -138,6 +138,10 @@ def manifest(**facts: object) -> Change:
     return change
 
 
+def judged_by(judge: str, candidate: str) -> Change:
+    return manifest(candidate=candidate, models={"judges": {judge: {}}})
+
+
 def verdicts(*added: tuple[Gate, str]) -> Change:
     """Adds verdicts on gates, each by the words of its records."""
 
@@ -214,6 +218,18 @@ OTHER = Gate("other", "rejection_rate", minimum=0.2)
             "name a model with --judge, or give --human-labels",
         ),
         (
+            "judge-weak",
+            judged_by("demo:judge", "org/model"),
+            "name another judge: demo:judge was made for the demo models, and chosen on the "
+            "exchanges that test it",
+        ),
+        (
+            "judge-weak",
+            judged_by("demo:judge (2)", "replay:answers.jsonl"),
+            "name another judge: demo:judge was made for the demo models, and chosen on the "
+            "exchanges that test it",
+        ),
+        (
             "stored-unverified",
             notes(unverified="no server was asked"),
             "no server was asked",
@@ -275,6 +291,8 @@ def test_a_reservation_makes_no_plain_yes(
         by_labels,
         manifest(gates={"selected": 1, "known": 1}),
         manifest(sampling={"seed": 3}, usual_seed=3),
+        judged_by("demo:judge", "demo:aligned"),
+        judged_by("org/judge", "org/model"),
         manifest(sampling={"seed": 3}, candidate="replay:answers.jsonl"),
     ],
 )
