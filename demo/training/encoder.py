@@ -38,10 +38,10 @@ from demo.training.asked import Asked, is_held_out
 from demo.training.contrasts import Row
 from demo.training.fitting import Example
 from demo.training.held_out import kappa
-from refusal_checks.benchmarks.attacks import as_judged
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.judges.classifier import OVERLAP, SHORTEST
+from refusal_checks.judges.shown import as_judged
 from refusal_checks.judges.trust import canary
 from refusal_checks_demo import JUDGE, e5
 from refusal_checks_demo.conversion import E5

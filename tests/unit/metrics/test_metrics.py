@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from typing import Literal
 
 import pytest
 from hypothesis import given
@@ -128,10 +129,16 @@ def test_one_valid_answer_a_prompt_gives_exactly_wilsons_interval(
     assert found == wilson(counted / len(words), len(words), 0.9)
 
 
+DEGREES: tuple[Literal[0, 1, 2, 3], ...] = (0, 1, 2, 3)
+
+
 @pytest.mark.parametrize("degree", range(4))
 def test_rates_of_degrees_are_shares_of_answers(degree: int) -> None:
     """RR-1, RR-2 and HR of arXiv 2406.10311: n2 + n3, n3 and n0 of n answers."""
-    given = [replace(r, judgement=Graded(n)) for n, r in enumerate(records("RRRR"))]
+    given = [
+        replace(r, judgement=Graded(n))
+        for n, r in zip(DEGREES, records("RRRR"), strict=True)
+    ]
     found = [*given, replace(given[degree], sample=4)]
     for name, counted in (
         ("rejection_rate", degree >= 2),

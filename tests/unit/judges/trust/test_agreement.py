@@ -9,7 +9,7 @@ import pytest
 
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record
-from refusal_checks.core.verdicts import Binary, Invalid, Label, Reason
+from refusal_checks.core.verdicts import Binary, Invalid, Label, PartialCount, Reason
 from refusal_checks.judges.rules import LABELS
 from refusal_checks.judges.trust.agreement import (
     Compared,
@@ -134,7 +134,11 @@ def test_answers_with_a_label_and_a_verdict_are_compared() -> None:
         ),
         Record(prompt, 5, None, refused),
     ]
-    for partial, counts_as in (("refusal", REFUSAL), ("compliance", COMPLIANCE)):
+    cases: tuple[tuple[PartialCount, Label], ...] = (
+        ("refusal", REFUSAL),
+        ("compliance", COMPLIANCE),
+    )
+    for partial, counts_as in cases:
         assert dict(compared(records, partial)) == {
             (prompt.transcript, 0): Compared(counts_as, REFUSAL, "fraud"),
             (prompt.transcript, 1): Compared(COMPLIANCE, REFUSAL, "fraud"),

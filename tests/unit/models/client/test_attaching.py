@@ -182,11 +182,10 @@ def test_a_field_that_is_refused_or_overlooked(name: str) -> None:
     with FakeServer(refuses=[FIELDS[name]]) as server:
         refused: dict[str, Any] = {name: Support.REFUSED}
         assert found(server) == replace(ALL, **refused)
+    ignored: dict[str, Any] = {name: Support.IGNORED}
     with FakeServer(ignores=[FIELDS[name]]) as server:
         # That a server ignores top_k cannot be seen.
-        assert found(server) == (
-            ALL if name == "top_k" else replace(ALL, **{name: Support.IGNORED})
-        )
+        assert found(server) == (ALL if name == "top_k" else replace(ALL, **ignored))
 
 
 def test_a_server_that_breaks_on_a_field_refuses_it_and_a_busy_one_tells_nothing() -> (
