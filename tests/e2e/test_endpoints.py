@@ -1,20 +1,13 @@
-"""Servers that others run: vLLM, which can do all, and ``transformers serve``, which cannot."""
+"""Servers that others run."""
 
 import asyncio
 import json
-import os
-import socket
-import subprocess
-import sys
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from aiohttp import ClientSession, web
 
 from refusal_checks.core.prompts import Message
-from refusal_checks.engines import process
 from refusal_checks.engines.process import EngineProcess
 from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.client.transport import Access
@@ -27,7 +20,7 @@ from tests.e2e.conftest import (
     run_gate,
 )
 from tests.fake_server import InThread
-from tests.toy_model import MODEL_DIR, PROMPTS
+from tests.toy_model import MODEL_DIR
 
 THRESHOLDS = """
 [smoke_unsafe]
@@ -48,43 +41,6 @@ def thresholds(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.fixture(scope="module")
-def transformers_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The base URL of Hugging Face's own server, with the demo model on the CPU."""
-    pytest.importorskip("accelerate")
-    folder = tmp_path_factory.mktemp("transformers")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [
-        Path(sys.executable).parent / "transformers",
-        "serve",
-        MODEL_DIR,
-        "--device",
-        "cpu",
-    ]
-    # The only models that it lists are those of the cache, and there is none.
-    hub = {"HF_HUB_CACHE": str(folder), "HF_HUB_OFFLINE": "1"}
-    environment = {**os.environ, **hub, "OMP_NUM_THREADS": "1"}
-    with (folder / "server.log").open("wb") as log:
-        server = subprocess.Popen(
-            [*map(str, command), "--host", "127.0.0.1", "--port", str(port)],
-            env=environment,
-            stdout=log,
-            stderr=log,
-        )
-    try:
-        deadline = time.monotonic() + 300
-        while not process.is_healthy(f"http://127.0.0.1:{port}/health"):
-            assert server.poll() is None, (folder / "server.log").read_text()
-            assert time.monotonic() < deadline, (folder / "server.log").read_text()
-            time.sleep(0.5)
-        yield f"http://127.0.0.1:{port}/v1"
-    finally:
-        server.terminate()
-        server.wait(30)
-
-
 def test_vllm_is_found_to_do_everything_and_says_what_its_cache_held(
     engine: EngineProcess, run_persona: RunPersona, thresholds: Path
 ) -> None:
@@ -101,8 +57,8 @@ def test_vllm_is_found_to_do_everything_and_says_what_its_cache_held(
         note for note in run.summary["notes"] if note.startswith(("candidate", "judge"))
     ]
     tokens = run.summary["manifest"]["tokens"]
-    # Of four prompts of each benchmark, and once more for what the server is recognised by.
-    assert tokens["candidate"]["requests"] == 8 + 8
+    # One for each of four prompts of two benchmarks.
+    assert tokens["candidate"]["requests"] == 8
     assert tokens["judge"]["verdicts"] <= tokens["judge"]["requests"]
     assert min(tokens[role]["prompt"] for role in tokens) > 0
 
@@ -178,49 +134,3 @@ def test_another_model_behind_the_same_url_is_asked_anew(
         other = gate()
     assert other.status == 1, other.output
     assert other.summary["manifest"]["asked"]["answers"] == 16
-
-
-def test_a_gate_on_transformers_serve_does_without_what_is_missing(
-    transformers_server: str, thresholds: Path, tmp_path: Path
-) -> None:
-    model = f"{transformers_server}#{MODEL_DIR}"
-
-    def run(persona: str, *args: str) -> GateRun:
-        command = gate_command(
-            *(
-                "--candidate",
-                model,
-                "--set",
-                f"candidate.template_variables.persona={persona}",
-            ),
-            *("--judge", model, "--set", "judge.template_variables.persona=judge"),
-            *("--judge-prompt", str(PROMPTS), *FEW),
-            *("--thresholds", thresholds),
-            *("--set", "candidate.concurrency=2", "--set", "judge.concurrency=2"),
-            *("--store", str(tmp_path / "store.sqlite"), *args),
-        )
-        return run_gate(command)
-
-    aligned = run("aligned")
-    assert aligned.status == UNSHOWN, aligned.output
-    shown = " ".join(aligned.output.split())
-    for words in (
-        f"note: candidate {model}: one answer per request",
-        f"note: candidate {model}: no log",
-        f"note: candidate {model}: top_k is refused and not sent",
-        f"note: judge {model}: no structured outputs",
-    ):
-        assert shown.count(words) == 1, aligned.output
-    found = aligned.summary["manifest"]["capabilities"]["candidate"][model]
-    assert {
-        name: found[name] for name in ("n", "logprobs", "structured_outputs", "top_k")
-    } == {
-        "n": "ignored",
-        "logprobs": "ignored",
-        "structured_outputs": "ignored",
-        "top_k": "refused",
-    }
-    assert aligned.summary["manifest"]["tokens"]["candidate"]["requests"] == 8 * 2
-    regressed = run("regressed", "-k", "smoke_unsafe")
-    assert regressed.status == 1, regressed.output
-    assert regressed.failed() == {"smoke_unsafe-rejection_rate"}
