@@ -109,6 +109,6 @@ def test_the_demo_judge_reaches_low_floors(
     assert invalid["value"] < 0.02
     assert sum(judged) == round((1 - invalid["value"]) * len(deciding))
 
-    again = run_persona("aligned", *alone)
+    again = run_persona("aligned", *alone, "--set", "store.reuse=true")
     # Only verdicts that could not be read are asked for again.
     assert again.summary["judge"]["asked"] < 0.02 * len(canary.load())
