@@ -33,8 +33,10 @@ def answers(store: Path) -> Iterator[dict[str, Any]]:
 def test_the_answer_follows_a_marker_of_several_tokens(
     run_persona: RunPersona, tmp_path: Path
 ) -> None:
-    # Two answers a prompt: a single one is not weighed, so nobody asks for its log-probabilities.
+    # Two answers a prompt, and a gate that weighs them: else no log-probabilities are asked for.
     own = (
+        "--set",
+        "smoke_safe.refusal_confidence_rate.max=1.0",
         "--store",
         tmp_path / "store.sqlite",
         "--samples",
