@@ -222,7 +222,7 @@ def _reasons(
         gates = summary.manifest.gates
         if passed == total and gates.left_out:
             who = "it" if total == 1 else "all"
-            share = f"of {gates.known} gates {total} ran, and {who}"
+            share = f"{total} of {gates.known} gates ran, and {who}"
         elif passed == total:
             share = "the gate" if total == 1 else f"all {total} gates"
         yield "yes", f"{share} passed"
