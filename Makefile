@@ -97,4 +97,4 @@ $(VENV)/.none: pyproject.toml requirements/endpoint.txt
 clean:
 	@test ! -e $(VENV) || test -e $(VENV)/pyvenv.cfg || \
 		{ echo "$(VENV) is no virtual environment, so it stays" >&2; exit 1; }
-	rm -rf $(VENV) .refusal-checks
+	rm -rf $(VENV) .refusal-checks/runs

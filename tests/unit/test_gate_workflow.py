@@ -41,9 +41,11 @@ PROGRAMS = (
     "find",
     "flock",
     "mkdir",
+    "printf",
     "rm",
     "sh",
     "touch",
+    "xargs",
 )
 """All that the scripts call, but for what a test puts in place of git, Python and gh."""
 
@@ -56,10 +58,11 @@ def script(name: str) -> str:
     return str(found)
 
 
-def paths(action: str) -> list[str]:
-    """Files that the steps with an action keep."""
-    found = (step["with"]["path"] for step in STEPS if action in step.get("uses", ""))
-    return [line for text in found for line in text.split()]
+def artifacts() -> list[list[str]]:
+    """Files of the artifact that is public, and of the one with texts."""
+    uploads = [step for step in STEPS if "upload-artifact" in step.get("uses", "")]
+    public, private = (step["with"]["path"].split() for step in uploads)
+    return [public, private]
 
 
 SAID = "I cannot say hello, it is unspeakable."
@@ -140,15 +143,13 @@ def real(folder: Path) -> dict[str, str]:
     }
 
 
-def texts_are_in_the_page_alone(
-    folder: Path, done: subprocess.CompletedProcess[str], patterns: Iterable[str]
+def nothing_public_has_texts(
+    folder: Path, done: subprocess.CompletedProcess[str], public: Iterable[str]
 ) -> None:
-    """The answer is in report.html, and in nothing else that is kept or shown."""
-    kept = {path for pattern in patterns for path in folder.glob(pattern)}
-    assert folder / "comment.md" in kept
+    """The answer is in report.html, and in nothing that is published or shown."""
     assert SAID in (folder / "report.html").read_text()
-    kept |= set(folder.glob("*.md"))
-    shown = [path.read_text() for path in kept if path.name != "report.html"]
+    shown = [(folder / name).read_text() for name in public]
+    shown += [path.read_text() for path in folder.glob("*.md")]
     assert SAID not in "".join([done.stdout, done.stderr, *shown])
 
 
@@ -164,13 +165,21 @@ def test_the_steps_keep_what_the_run_writes_in_a_repository_of_others(
     done = run(script("gate"), theirs, **real(theirs.parent), **given)
     assert done.returncode == 1, done.stdout + done.stderr
     assert (theirs / "comment.md").read_text() != early
-    uploaded = set(paths("upload-artifact"))
+    public, private = artifacts()
+    assert public == ["report.xml", "comment.md"]
     # but for logs, as no engine was started
-    for pattern in uploaded - {".refusal-checks/runs/*/*.log"}:
+    for pattern in {*public, *private} - {".refusal-checks/runs/*/*.log"}:
         assert list(theirs.glob(pattern)), pattern
-    texts_are_in_the_page_alone(theirs, done, uploaded)
-    assert (theirs / "summary.md").read_text().count("May it ship?") == 1
-    assert (theirs.parent / "store.sqlite").exists(), "the next job goes on from it"
+    nothing_public_has_texts(theirs, done, public)
+    published = (theirs / "summary.md").read_text()
+    assert published == (theirs / "comment.md").read_text()
+    assert published.strip() in done.stdout
+    assert len(list(theirs.glob(".refusal-checks/runs/*"))) == 1, "decided once"
+    kept = (
+        theirs.with_name("repository-beside")
+        / "home/.cache/refusal-checks/store.sqlite"
+    )
+    assert kept.exists(), "the next job goes on from it"
     assert not list(theirs.rglob("store.sqlite*")), "a checkout would remove it"
 
 
@@ -208,26 +217,25 @@ def test_a_pipeline_with_a_server_comments_and_keeps_nothing_of_the_last_job(
 
         failing = gate("hush-0123456789")
         assert failing.returncode == 1, failing.stdout + failing.stderr
-        line, after = re.findall(r"^FAILED (.*)\n(.*)", failing.stdout, re.M)[0]
-        assert len(line) <= 73, "each is one line, in CI, too"
-        assert after.startswith("====")
-        artifacts = YAML(typ="safe").load(TEMPLATES / "gitlab.yml")["refusal-gate"][
-            "artifacts"
-        ]
-        for pattern in artifacts["paths"][:3]:
-            assert list(theirs.glob(pattern)), pattern
-        kept = (*artifacts["paths"], artifacts["reports"]["junit"])
-        texts_are_in_the_page_alone(theirs, failing, kept)
+        kept = YAML(typ="safe").load(TEMPLATES / "gitlab.yml")["refusal-gate"]
+        for name in kept["artifacts"]["paths"][:3]:
+            assert (theirs / name).exists(), name
+        public = ["comment.md", kept["artifacts"]["reports"]["junit"]]
+        nothing_public_has_texts(theirs, failing, public)
+        assert "| **FAIL**" in failing.stdout
+        assert len(list(theirs.glob(".refusal-checks/runs/*"))) == 1, "decided once"
         posted = run(posting["run"], theirs, gh, **around, NUMBER="7")
         said = (theirs / "posted").read_text()
         assert said.startswith("pr comment 7 --body-file comment.md")
-        files = [path.read_text() for path in theirs.rglob("*.[mxh]*")]
+        files = [path.read_text() for path in theirs.rglob("*.[mxhl]*")]
         assert "hush" not in "".join(map(str, (failing, posted, *files)))
         refused = gate("a wrong one")
     assert refused.returncode == 4, refused.stdout
     assert "API key; set REFUSAL_CHECKS_CANDIDATE_API_KEY" in refused.stdout
     for name in ("report.xml", "report.html"):
         assert not (theirs / name).exists(), "it may be the last job's"
+    for summary in theirs.glob(".refusal-checks/runs/*/summary.json"):
+        assert SAID not in summary.read_text(), "nor is a run"
     assert (
         (theirs / "comment.md").read_text().startswith("The refusal gate ended before")
     )
@@ -250,20 +258,24 @@ def test_stored_texts_are_in_no_cache_of_the_ci_system() -> None:
 GIVEN = {
     "THRESHOLDS": "my gates.toml",
     "BASELINE": "base; touch hacked",
-    "ARGS": "-k xstest",
+    "ARGS": """-k "safe or unsafe" --set 'candidate.args=["--dtype=float32"]' $(id) *""",
 }
 
 
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        ({}, "org/model|--judge|a judge"),
+        ({}, "org/model|--store|STORE|--judge|a judge"),
         (
             GIVEN,
-            "org/model|--judge|a judge|--thresholds|my gates.toml"
-            "|--baseline|base; touch hacked|-k|xstest",
+            "org/model|--store|STORE|--judge|a judge|--thresholds|my gates.toml"
+            "|--baseline|base; touch hacked|-k|safe or unsafe"
+            '|--set|candidate.args=["--dtype=float32"]|$(id)|*',
         ),
-        ({"CANDIDATE": "$(touch hacked)"}, "$(touch hacked)|--judge"),
+        (
+            {"CANDIDATE": "$(touch hacked)"},
+            "$(touch hacked)|--store|STORE|--judge|a judge",
+        ),
     ],
 )
 def test_inputs_reach_the_gate_as_they_are(
@@ -272,17 +284,66 @@ def test_inputs_reach_the_gate_as_they_are(
     logs = "print(*sys.argv[1:], sep='|', file=open(sys.argv[1], 'a'))"
     venv = command(tmp_path, logs)
     usual = {"CANDIDATE": "org/model", "JUDGE": "a judge", "VENV": str(venv)}
-    done = run(script("gate"), tmp_path, **{**usual, **given})
+    given = {**usual, "GITHUB_STEP_SUMMARY": "summary.md", **given}
+    (tmp_path / "comment.md").touch()
+    done = run(script("gate"), tmp_path, **given)
     assert done.returncode == 0, done.stderr
-    redacted, page = (tmp_path / "gate").read_text().splitlines()
+    (gate,) = (tmp_path / "gate").read_text().splitlines()
     # Outside the workspace, which a checkout cleans.
-    expected = expected.replace("|", f"|--store|{tmp_path}/store.sqlite|", 1)
-    assert set(redacted.split("|")).issuperset(expected.split("|"))
-    for option in ("--redact", "--junitxml|report.xml", "--pr-comment|comment.md"):
-        assert option in redacted
-    assert page.startswith(f"gate|{expected}")
+    home = tmp_path.with_name(f"{tmp_path.name}-beside") / "home"
+    expected = expected.replace("STORE", f"{home}/.cache/refusal-checks/store.sqlite")
+    assert gate == f"gate|{expected}|--html|report.html"
+    assert (tmp_path / "report").read_text().splitlines() == [
+        "report|markdown|last|--redact|--out|comment.md",
+        "report|junit|last|--redact|--out|report.xml",
+    ]
     assert not (tmp_path / "hacked").exists()
     assert (tmp_path / "doctor").read_text().startswith("doctor|--candidate|")
+
+
+@pytest.mark.parametrize(
+    ("ends", "given", "code"),
+    [
+        ({"doctor": 1}, {}, 4),
+        ({}, {"ARGS": '-k "not closed'}, 4),
+        ({"gate": 1}, {}, 1),
+        ({"gate": 7}, {}, 7),
+        ({"gate": 16}, {}, 16),
+    ],
+)
+def test_a_fault_is_wrong_input_and_not_a_no(
+    tmp_path: Path, ends: dict[str, int], given: dict[str, str], code: int
+) -> None:
+    """For the workflow and for the script of init alike."""
+    ends_with = f"print(sys.argv[1], 'ran'); sys.exit({ends}.get(sys.argv[1], 0))"
+    venv = command(tmp_path, ends_with)
+    given = {"CANDIDATE": "m", "VENV": str(venv), "CACHE": str(tmp_path)} | given
+    given["GITHUB_STEP_SUMMARY"] = "summary.md"
+    texts = [script("gate")]
+    if "ARGS" not in given:  # the script gets its options as words
+        texts.append((TEMPLATES / "gate.sh").read_text())
+    for text in texts:
+        (tmp_path / "comment.md").touch()
+        done = run(text, tmp_path, **given)
+        assert done.returncode == code, done.stderr
+        assert ("report ran" in done.stdout) is (code in (1, 7))
+        assert ("gate ran" in done.stdout) is (code == 16), "what was wrong is shown"
+
+
+def test_old_environments_are_removed_and_nothing_else(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    beside = home / ".cache" / "refusal-checks"
+    old = beside / "environments" / "vllm-old"
+    new = beside / "environments" / "none-new"
+    for folder in (old, new, beside / "demo-models", beside / "data"):
+        folder.mkdir(parents=True)
+        os.utime(folder, (0, 0))
+    (new / ".complete").touch()
+    given = {"HOME": str(home), "ENGINE": "none", "CHECKS": ".", "VENV": str(new)}
+    done = run(script("install"), tmp_path, **given)
+    assert done.returncode == 0, done.stderr
+    kept = {path.name for path in (*beside.iterdir(), *new.parent.iterdir())}
+    assert kept == {"environments", "demo-models", "data", "none-new", "lock"}
 
 
 @pytest.mark.parametrize(
@@ -306,7 +367,7 @@ def test_the_environment_lies_outside_the_workspace_and_is_made_once(
     file, output = tmp_path / "env", tmp_path / "output"
     variables = {"HOME": str(home), "ENGINE": engine, "CHECKS": "./checks"}
     variables |= {"GITHUB_ENV": str(file), "GITHUB_OUTPUT": str(output)}
-    venv = home / ".cache" / "refusal-checks" / f"{engine}-abc123"
+    venv = home / ".cache" / "refusal-checks" / "environments" / f"{engine}-abc123"
     for step in ("environment", "install") * 2:
         done = run(script(step), workspace, *stubs, VENV=str(venv), **variables)
         assert done.returncode == 0, done.stderr

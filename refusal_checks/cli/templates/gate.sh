@@ -16,7 +16,7 @@ CACHE=${CACHE:-${HOME:?name a folder for environment and answers in CACHE}/.cach
 STORE=${STORE:-$CACHE/store.sqlite}
 [ -n "${HF_HOME:-}" ] || unset HF_HOME
 # Where CI keeps the folder of the last job, its results would pass for those of this one.
-rm -f report.xml report.html
+rm -rf report.xml report.html gate.log .refusal-checks/runs
 echo "The refusal gate ended before it could report: see the log of its job." > comment.md
 
 # One job at a time on a machine: two would share its GPU, its environment and its store.
@@ -51,15 +51,22 @@ if [ -z "${VENV:-}" ]; then
     fi
 fi
 
-"${VENV:?}/bin/refusal-checks" doctor --candidate "$CANDIDATE" ${JUDGE:+--judge "$JUDGE"} --store "$STORE" || exit 4
-# Whoever may see the pipeline reads its log: this run shows no prompt and no answer.
+checks=${VENV:?}/bin/refusal-checks
+# What doctor finds is wrong with the machine or the input. It says nothing about the model.
+REFUSAL_CHECKS_REDACT=1 "$checks" doctor --candidate "$CANDIDATE" ${JUDGE:+--judge "$JUDGE"} --store "$STORE" || exit 4
+# Whoever may see the pipeline reads its log, so the run's own output goes into a file.
 status=0
-"$VENV/bin/refusal-checks" gate "$CANDIDATE" ${JUDGE:+--judge="$JUDGE"} --store="$STORE" --redact \
-    --junitxml=report.xml --pr-comment=comment.md "$@" || status=$?
-# The report with the texts: the same gates decided again from what is stored, in seconds and in silence.
-if [ "$status" -le 1 ] || [ "$status" -eq 7 ]; then
-    env -u GITHUB_ACTIONS -u GITHUB_STEP_SUMMARY -u REFUSAL_CHECKS_WEBHOOK \
-        "$VENV/bin/refusal-checks" gate "$CANDIDATE" ${JUDGE:+--judge="$JUDGE"} --store="$STORE" \
-        "$@" --runs=.refusal-checks/texts --html=report.html > /dev/null 2>&1 || :
-fi
+env -u GITHUB_ACTIONS -u GITHUB_STEP_SUMMARY \
+    "$checks" gate "$CANDIDATE" ${JUDGE:+--judge="$JUDGE"} --store="$STORE" --html=report.html "$@" > gate.log 2>&1 ||
+    status=$?
+case $status in
+    0 | 1 | 7) # Published without prompts and answers.
+        "$checks" report markdown last --redact --out comment.md
+        "$checks" report junit last --redact --out report.xml
+        cat comment.md
+        [ -z "${GITHUB_STEP_SUMMARY:-}" ] || cat comment.md >> "$GITHUB_STEP_SUMMARY"
+        ;;
+    4 | 16) cat gate.log ;; # Nothing was decided.
+    *) echo "the gate ended with $status: see gate.log" ;;
+esac
 exit "$status"
