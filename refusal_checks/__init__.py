@@ -22,14 +22,16 @@ if TYPE_CHECKING:
     from refusal_checks.core.text import clean as clean
     from refusal_checks.evaluation.evaluate import evaluate as evaluate
     from refusal_checks.evaluation.result import RunResult as RunResult
+    from refusal_checks.gates.bounds import requirement as requirement
     from refusal_checks.gates.gate import Gate as Gate
-    from refusal_checks.gates.sentences import mark as mark
-    from refusal_checks.gates.sentences import sentence as sentence
     from refusal_checks.gates.verdict import Verdict as Verdict
-    from refusal_checks.gates.wording import requirement as requirement
     from refusal_checks.judges.judge import Judge as Judge
     from refusal_checks.metrics.metric import Metric as Metric
-    from refusal_checks.results.release import release_decision as release_decision
+    from refusal_checks.reports.wording.release import (
+        release_decision as release_decision,
+    )
+    from refusal_checks.reports.wording.verdicts import mark as mark
+    from refusal_checks.reports.wording.verdicts import sentence as sentence
     from refusal_checks.results.run_folder import RunFolder as RunFolder
     from refusal_checks.results.summary import RunSummary as RunSummary
     from refusal_checks.spec import RunSpec as RunSpec
@@ -49,11 +51,11 @@ _MODULES = {
     "Verdict": "gates.verdict",
     "clean": "core.text",
     "evaluate": "evaluation.evaluate",
-    "mark": "gates.sentences",
+    "mark": "reports.wording.verdicts",
     "placeless": "core.redaction",
-    "release_decision": "results.release",
-    "requirement": "gates.wording",
-    "sentence": "gates.sentences",
+    "release_decision": "reports.wording.release",
+    "requirement": "gates.bounds",
+    "sentence": "reports.wording.verdicts",
     "without_credentials": "core.redaction",
     "write_text": "core.files",
 }

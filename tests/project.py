@@ -23,8 +23,8 @@ from refusal_checks.core.errors import UserError
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.check_sets import KINDS
 from refusal_checks.models.client import server_errors
-from refusal_checks.reports import messages
-from refusal_checks.reports.terminal import end
+from refusal_checks.reports import terminal
+from refusal_checks.reports.wording import failures
 from refusal_checks.results.events import Event, Listener, Notice
 from refusal_checks.spec import TABLES
 from tests.answers import UNSAFE as UNSAFE
@@ -123,8 +123,8 @@ class Outcome:
         lines += self.result.errors.values()
         for verdict in self.result.verdicts.values():
             if not verdict.passed:
-                lines += messages.message(verdict).splitlines()
-        lines += map(str, end.lines(self.result.summary, self.result.folder, 200, 1))
+                lines += failures.message(verdict).splitlines()
+        lines += terminal.lines(self.result.summary, self.result.folder, 200, 1)
         return in_one_line("\n".join(lines))
 
     def says(self, *parts: str) -> None:

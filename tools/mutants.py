@@ -33,7 +33,7 @@ MODULES = {
     "refusal_checks/judges/parsing.py": "tests/unit/judges",
     "refusal_checks/models/identity.py": "tests/unit/models",
     "refusal_checks/results/redact.py": "tests/unit/results",
-    "refusal_checks/results/release.py": "tests/unit/results",
+    "refusal_checks/reports/wording/release.py": "tests/unit/reports",
 }
 """The modules that decide, each with the tests that are tried first."""
 

@@ -10,9 +10,10 @@ import typer
 
 from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.core.text import visible
+from refusal_checks.reports.run_view import RunView
 from refusal_checks.results import project, run_folder
 from refusal_checks.results.redact import VARIABLE, RedactedFolder, is_redacted
-from refusal_checks.results.run_folder import RunFolder, RunView
+from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.spec import Layer, named, override
 
 STORE = Path(".refusal-checks") / "store.sqlite"

@@ -22,8 +22,8 @@ from refusal_checks.core.text import clean
 from refusal_checks.gates import score_files, unchanged
 from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.score_files import Scores
+from refusal_checks.reports.run_view import RunView
 from refusal_checks.results import run_folder
-from refusal_checks.results.run_folder import RunView
 
 
 def add(app: typer.Typer) -> None:

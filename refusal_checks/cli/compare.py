@@ -11,12 +11,14 @@ from refusal_checks.core.files import resolved
 from refusal_checks.core.layout import table
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.text import clean
-from refusal_checks.gates import score_files, sentences
+from refusal_checks.gates import score_files
 from refusal_checks.gates.comparison import paired_change
 from refusal_checks.metrics import METRICS
 from refusal_checks.reports.rows import candidate_names
+from refusal_checks.reports.run_view import RunView
+from refusal_checks.reports.wording.verdicts import mark
 from refusal_checks.results import run_folder
-from refusal_checks.results.run_folder import RunView, earlier_scores
+from refusal_checks.results.run_folder import earlier_scores
 
 
 def add(app: typer.Typer) -> None:
@@ -62,7 +64,7 @@ def _cell(run: RunView, gate_id: str) -> str:
         return "ERROR" if gate_id in run.summary.errors else "-"
     gate, estimate = verdict.gate, verdict.estimate
     shown = f"{gate.show(estimate.value)} {gate.interval(estimate)}"
-    return f"{sentences.mark(verdict)} {shown}"
+    return f"{mark(verdict)} {shown}"
 
 
 def _changes(before: RunView, after: RunView) -> tuple[dict[str, str], list[str]]:

@@ -20,7 +20,8 @@ from refusal_checks.cli._common import (
 from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.core.layout import table
 from refusal_checks.core.text import clean, json_text
-from refusal_checks.reports.terminal import end, gate_table
+from refusal_checks.reports import terminal
+from refusal_checks.reports.wording.release import in_words
 from refusal_checks.results import run_folder
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.run_folder import RunFolder
@@ -100,10 +101,10 @@ def _show(run: RunFolder, verbose: bool, as_json: bool) -> None:
     summary = run.summary()
     if as_json:
         facts = {"run": run.path.absolute().name, "folder": str(run.path)}
-        echo(json_text(facts | run_folder.dump_summary(summary)))
+        echo(json_text(facts | run_folder.dump_summary(summary, in_words(summary))))
         return
-    for line in end.lines(summary, run.path, gate_table.fitting(), verbose):
-        echo(str(line))
+    for line in terminal.lines(summary, run.path, terminal.fitting(), verbose):
+        echo(line)
 
 
 def _listed(run: RunFolder) -> Listed:

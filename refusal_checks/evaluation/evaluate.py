@@ -19,9 +19,10 @@ from refusal_checks.evaluation.result import RunResult
 from refusal_checks.evaluation.run import Run
 from refusal_checks.gates.gate import Gate
 from refusal_checks.reports import formats
+from refusal_checks.reports.run_view import RunView
 from refusal_checks.results import project
 from refusal_checks.results.events import Event, Listener, Notice, Prepared
-from refusal_checks.results.run_folder import RunFolder, RunView
+from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.spec import RunSpec
 
 

@@ -14,8 +14,9 @@ from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.floors import JudgeCheck
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.reports import formats
-from refusal_checks.results.release import ReleaseDecision
-from refusal_checks.results.run_folder import RunFolder, RunView
+from refusal_checks.reports.run_view import RunView
+from refusal_checks.reports.wording.release import ReleaseDecision
+from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary
 from refusal_checks.spec import ReportsTable
 

@@ -25,6 +25,7 @@ from refusal_checks.evaluation.provenance import with_effort
 from refusal_checks.gates import power, unchanged
 from refusal_checks.gates.gate import Gate
 from refusal_checks.models.names import Model
+from refusal_checks.reports.wording.release import in_words
 from refusal_checks.results.events import (
     Decided,
     Ended,
@@ -318,7 +319,8 @@ class Run:
         self._fail_unless_ended()
         self._keep_partial()
         try:
-            self.folder.write_summary(self._run.redaction.summary(self.summary))
+            summary = self._run.redaction.summary(self.summary)
+            self.folder.write_summary(summary, in_words(summary))
         except OSError as fault:
             self.summary.note(f"no summary was written: {reason(fault)}")
         self._listener(Ended(self.underway))

@@ -12,13 +12,13 @@ from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Invalid
 from refusal_checks.gates import estimates
+from refusal_checks.gates.bounds import looser_bounds
 from refusal_checks.gates.comparison import Comparison, Earlier
 from refusal_checks.gates.estimate_set import EstimateSet
 from refusal_checks.gates.estimates import BoundCheck, GateFigures, Rules
 from refusal_checks.gates.gate import AllowedRange, Gate, Outcome
 from refusal_checks.gates.offenders import MissedBound, Offender, offender
 from refusal_checks.gates.verdict import CountedAgainst, InvalidAnswers, Verdict
-from refusal_checks.gates.wording import looser_bounds
 from refusal_checks.metrics import by_prompt
 from refusal_checks.metrics.statistics import sample_size
 from refusal_checks.metrics.statistics.intervals import Estimate, is_wilson

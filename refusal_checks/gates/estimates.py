@@ -8,6 +8,7 @@ from datetime import date
 
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.records import Record
+from refusal_checks.gates.bounds import looser_bounds
 from refusal_checks.gates.comparison import Comparison, Earlier, as_decided, compare
 from refusal_checks.gates.estimate_set import EstimateSet
 from refusal_checks.gates.gate import (
@@ -19,7 +20,6 @@ from refusal_checks.gates.gate import (
     today,
 )
 from refusal_checks.gates.rates import Evidence
-from refusal_checks.gates.wording import looser_bounds
 from refusal_checks.metrics import worst_cases
 from refusal_checks.metrics.refusal import invalid_rate
 from refusal_checks.metrics.statistics.intervals import Estimate

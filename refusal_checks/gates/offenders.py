@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from refusal_checks.core.records import Record
 from refusal_checks.gates.gate import Gate
-from refusal_checks.metrics import METRICS, Metric, confidence
+from refusal_checks.metrics import METRICS, Metric
 
 
 @dataclass(frozen=True)
@@ -18,16 +18,15 @@ class Offender:
     Prompt, answer and rationale are untrusted text, not escaped.
 
     Attributes:
-        confidence: refusal confidence, in [-1, 1]; None without any valid verdict.
         verdict: the verdict on the answer in a word or two, or why there is none.
         cut: number of characters of the answer that the judge did not see.
         escaped: number of special tokens that were broken up for the judge.
         expected: the letter of the right option, if the question has one.
+        like: how many of its ``answers`` have this verdict.
     """
 
     id: str
     groups: Mapping[str, str]
-    confidence: float | None
     prompt: str
     answer: str
     verdict: str
@@ -36,6 +35,8 @@ class Offender:
     cut: int = 0
     escaped: int = 0
     expected: str = ""
+    like: int = 1
+    answers: int = 1
 
 
 class MissedBound(NamedTuple):
@@ -89,16 +90,18 @@ def offender(metric: Metric, answers: Sequence[Record], lowest: bool) -> Offende
     expected = ""
     if worst.prompt.options:
         expected = worst.prompt.reference or ""
+    verdict = worst.judgement.verdict
     return Offender(
         id=worst.prompt.id,
         groups=dict(worst.prompt.groups),
-        confidence=confidence(answers),
         prompt=worst.prompt.transcript,
         answer=worst.completion.text if worst.completion else "",
-        verdict=worst.judgement.verdict,
+        verdict=verdict,
         category=worst.judgement.category,
         rationale=worst.judgement.rationale,
         cut=worst.judgement.cut,
         escaped=worst.judgement.escaped,
         expected=expected,
+        like=sum(record.judgement.verdict == verdict for record in answers),
+        answers=len(answers),
     )

@@ -43,8 +43,8 @@ from refusal_checks.spec import RunSpec, usual_file
 if TYPE_CHECKING:
     from refusal_checks.evaluation.config import Folders
     from refusal_checks.evaluation.result import RunResult
+    from refusal_checks.reports.run_view import RunView
     from refusal_checks.results.events import Event, Listener, Underway
-    from refusal_checks.results.run_folder import RunView
 
 EXIT_ENGINE = 16
 """Exit code of a session that ended because an engine did not start."""

@@ -17,7 +17,7 @@ from refusal_checks.judges.trust.floors import JudgeCheck
 from refusal_checks.plugin.gate_session import JUDGE_TEST
 from refusal_checks.reports.junit import CLASS
 from refusal_checks.reports.junit_properties import FILE, LINE, TAG, of_decision
-from refusal_checks.results.release import release_decision
+from refusal_checks.reports.wording.release import release_decision
 from refusal_checks.results.summary import RunSummary
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from refusal_checks.core.text import clean_lines
-from refusal_checks.reports.terminal.bars import (
+from refusal_checks.reports.progress_bars import (
     Speed,
     is_active,
     progress_bars,

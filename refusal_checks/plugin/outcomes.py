@@ -22,8 +22,9 @@ from refusal_checks.judges.trust.floors import Figure
 from refusal_checks.plugin import xdist
 from refusal_checks.plugin.gate_session import GateSession
 from refusal_checks.plugin.inconclusive import InconclusiveWarning
-from refusal_checks.reports import junit_properties, messages
-from refusal_checks.reports.explain import doubt
+from refusal_checks.reports import junit_properties
+from refusal_checks.reports.wording import failures
+from refusal_checks.reports.wording.verdicts import doubt
 
 if TYPE_CHECKING:
     from refusal_checks.evaluation.result import RunResult
@@ -74,9 +75,9 @@ class Outcomes:
             if verdict.warns:
                 warnings.warn(InconclusiveWarning(doubt(verdict)), stacklevel=2)
             if not verdict.passed:
-                request.node.stash[_HEADLINE] = messages.failure_line(verdict)
+                request.node.stash[_HEADLINE] = failures.failure_line(verdict)
                 request.node.stash[_WAIVED] = verdict.waived
-                pytest.fail(messages.message(verdict), pytrace=False)
+                pytest.fail(failures.message(verdict), pytrace=False)
 
         return check
 
@@ -98,7 +99,7 @@ class Outcomes:
             if failed:
                 headlines = [check.headline for check in failed]
                 request.node.stash[_HEADLINE] = "; ".join(headlines)
-                lines = chain.from_iterable(map(messages.judge_message, failed))
+                lines = chain.from_iterable(map(failures.judge_message, failed))
                 pytest.fail("\n".join(lines), pytrace=False)
 
         if judge:

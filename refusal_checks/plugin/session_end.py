@@ -10,10 +10,10 @@ import pytest
 from refusal_checks.plugin import junit_entries, options, xdist
 from refusal_checks.plugin.gate_session import GateSession, gate_id
 from refusal_checks.plugin.outcomes import Outcomes
-from refusal_checks.reports import messages
+from refusal_checks.reports import terminal
 from refusal_checks.reports.formats import github
-from refusal_checks.reports.terminal import end, gate_table
-from refusal_checks.results.release import WRONG_INPUT, explains
+from refusal_checks.reports.wording import failures
+from refusal_checks.reports.wording.release import WRONG_INPUT, explains
 
 
 class SessionEnd:
@@ -119,8 +119,8 @@ class SessionEnd:
         shown: set[tuple[str, str]] = set()
         for report in reporter.stats.get("failed", ()) if reporter else ():
             verdict = verdicts.get(gate_id(report.nodeid))
-            if verdict and str(report.longrepr) == messages.message(verdict):
-                report.longrepr = messages.brief_message(verdict, shown)
+            if verdict and str(report.longrepr) == failures.message(verdict):
+                report.longrepr = failures.brief_message(verdict, shown)
                 # Without it, in CI pytest repeats whole messages in its short summary.
                 self._config.option.force_short_summary = True
 
@@ -141,20 +141,22 @@ class SessionEnd:
         for text in github.commands(run.summary):
             terminalreporter.write_line(text)
         writer = self._config.get_terminal_writer()
-        width = gate_table.fitting(writer.fullwidth)
+        width = terminal.fitting(writer.fullwidth)
         verbosity = max(0, self._config.option.verbose)
         notes = (*self._left(), *self._written, *options.misread(self._config))
-        for line in end.lines(run.summary, run.folder.path, width, verbosity, notes):
-            for text, markup in line.pieces:
-                terminalreporter.write(text, **markup)
-            terminalreporter.line("")
+        colour = terminalreporter.hasmarkup
+        folder = run.folder.path
+        for line in terminal.lines(
+            run.summary, folder, width, verbosity, notes, colour
+        ):
+            terminalreporter.write_line(line)
 
     def _left(self) -> Iterator[str]:
         """Lines on what an interrupted run has left to do."""
         is_fresh = self._session.spec.store.fresh
         run = self._session.underway
         if run:
-            yield from end.unfinished(
+            yield from terminal.unfinished(
                 run.progress, run.summary, len(run.gates), is_fresh
             )
 

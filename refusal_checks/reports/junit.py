@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from refusal_checks.core.files import write_text
 from refusal_checks.core.text import clean
 from refusal_checks.judges.trust.check_sets import KINDS
-from refusal_checks.reports import junit_properties, messages
-from refusal_checks.results.run_folder import RunView
+from refusal_checks.reports import junit_properties
+from refusal_checks.reports.run_view import RunView
+from refusal_checks.reports.wording import failures
 
 if TYPE_CHECKING:
     from junit_xml import TestCase
@@ -36,7 +37,7 @@ def _cases(run: RunView) -> Iterator[TestCase]:
     for check in summary.judge.checks if summary.judge else ():
         case = TestCase(f"test_judge[{check.name}]", f"{CLASS}.judge")
         if not check.passed and check.figure not in KINDS:
-            text = "\n".join(messages.judge_message(check))
+            text = "\n".join(failures.judge_message(check))
             case.add_failure_info(clean(check.headline, 500), text)
         yield case
     for gate, verdict in summary.verdicts.items():
@@ -46,8 +47,8 @@ def _cases(run: RunView) -> Iterator[TestCase]:
         if verdict.is_idle:
             case.add_skipped_info(clean(verdict.skipped, 500))
         elif not verdict.passed:
-            line = clean(messages.failure_line(verdict), 500)
-            case.add_failure_info(line, messages.message(verdict))
+            line = clean(failures.failure_line(verdict), 500)
+            case.add_failure_info(line, failures.message(verdict))
         yield case
     for gate, error in summary.errors.items():
         case = TestCase(f"test_gate[{gate}]", f"{CLASS}.error")

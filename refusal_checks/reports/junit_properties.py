@@ -5,14 +5,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from refusal_checks.core.text import clean
-from refusal_checks.gates import sentences
 from refusal_checks.gates.comparison import Comparison
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.lines import line_of
-from refusal_checks.gates.sentences import sentence
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.floors import Figure, JudgeCheck
-from refusal_checks.results.release import ReleaseDecision
+from refusal_checks.reports.wording.release import ReleaseDecision
+from refusal_checks.reports.wording.verdicts import group_of, mark, sentence
 from refusal_checks.results.summary import RunSummary
 
 FILE, LINE = "threshold_file", "threshold_line"
@@ -115,7 +114,7 @@ def _groups(verdict: Verdict) -> dict[str, object]:
         return {}
     failed = [group.gate.group or "" for group in verdict.groups if not group.passed]
     return {
-        "worst_group": sentences.group_of(verdict),
+        "worst_group": group_of(verdict),
         "failed_groups": ", ".join(failed) or None,
     }
 
@@ -137,7 +136,7 @@ def _outcome(verdict: Verdict) -> dict[str, object]:
         "bound_lower": verdict.bounds[0],
         "bound_upper": verdict.bounds[1],
         "outcome": verdict.outcome.value,
-        "result": sentences.mark(verdict).rstrip("?").lower(),
+        "result": mark(verdict).rstrip("?").lower(),
         "confidence": verdict.level,
         "prompts_needed": need and need.prompts,
         "samples_needed": need and need.samples,

@@ -5,12 +5,14 @@ from typing import NamedTuple
 
 from refusal_checks.core.layout import told_apart
 from refusal_checks.core.text import clean
-from refusal_checks.gates import sentences
+from refusal_checks.gates.bounds import bounds_in_words
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict
-from refusal_checks.gates.wording import bounds_in_words
-from refusal_checks.metrics import METRICS
+from refusal_checks.metrics import METRICS, Metric, main_metric
 from refusal_checks.metrics.refusal import invalid_rate
+from refusal_checks.metrics.statistics.intervals import Estimate
+from refusal_checks.reports.wording.verdicts import mark
+from refusal_checks.results.benchmark_summary import BenchmarkSummary
 from refusal_checks.results.summary import RunSummary
 
 CANDIDATE_WIDTH = 20
@@ -19,10 +21,11 @@ HEADER = ("", "gate", "figure", "n", "threshold", "change", "invalid")
 
 
 class Row(NamedTuple):
-    """A gate.
+    """A gate, or a benchmark's figure without one.
 
     Attributes:
-        mark: outcome of its test, for example ``pass?``; ERROR without a verdict.
+        mark: outcome of its test, for example ``pass?``; ERROR without a verdict; ``-`` for a
+            figure that is only measured.
         gate: its id, as ``-k`` takes it.
         is_main: whether it is the first row of a benchmark, whose gate stands for the benchmark.
         cells: the columns from figure to invalid, see ``HEADER``.
@@ -41,22 +44,50 @@ class Row(NamedTuple):
 
 
 def rows(run: RunSummary, verbose: bool = False) -> list[Row]:
-    """The rows of a run: by benchmark, then gate.
+    """The rows of a run, by benchmark: first what stands for it, then its other gates.
 
-    Passing gates on the share of invalid answers, which has a column, are shown only if verbose.
+    A benchmark without a bound has a row with its main figure. Passing gates on the share of
+    invalid answers, which has a column, are shown only if verbose.
     """
-    rows = []
-    for ids in _benchmarks(run):
-        for gate in ids:
-            is_main = gate == ids[0]
-            verdict = run.verdicts.get(gate)
-            if gate in run.errors:
-                error = clean(run.errors[gate])
-                rows.append(Row("ERROR", clean(gate), is_main, error=error))
-            elif verdict and (is_main or verbose or not _is_extra(verdict)):
-                cells = tuple(_cells(verdict))
-                rows.append(Row(sentences.mark(verdict), clean(gate), is_main, cells))
-    return rows
+    gates: dict[str, dict[str, Verdict | None]] = {}
+    for gate_id, verdict in run.verdicts.items():
+        gates.setdefault(verdict.gate.benchmark, {})[gate_id] = verdict
+    for gate_id in run.errors:
+        gates.setdefault(benchmark_of(gate_id), {})[gate_id] = None
+    for name in run.benchmarks:
+        gates.setdefault(name, {})
+    found: list[Row] = []
+    for name, own in gates.items():
+        decided = [verdict.gate for verdict in own.values() if verdict]
+        is_bounded = any(METRICS[gate.metric].group != "judging" for gate in decided)
+        first: Gate | None = None
+        if name in run.benchmarks and not is_bounded and len(decided) == len(own):
+            found += _measured(name, run.benchmarks[name])
+        elif decided:
+            first = main_gate(decided)
+        others: list[Row] = []
+        for gate_id, decision in own.items():
+            shown = clean(gate_id)
+            if decision is None:
+                error = clean(run.errors[gate_id])
+                others.append(Row("ERROR", shown, not decided, error=error))
+            elif decision.gate is first:
+                found.append(Row(mark(decision), shown, True, _cells(decision)))
+            elif verbose or not _is_extra(decision):
+                others.append(Row(mark(decision), shown, False, _cells(decision)))
+        found += others
+    return found
+
+
+def _measured(name: str, summary: BenchmarkSummary) -> Iterator[Row]:
+    """The row of a benchmark that is measured, but not gated."""
+    metric = main_metric(summary.figures)
+    if metric:
+        estimate = summary.figures[metric.name]
+        invalid = sum(summary.invalid.values()) / max(1, summary.answers)
+        figure = _figure(metric, estimate)
+        cells = (figure, str(estimate.n), "-", "", f"{invalid:.1%}")
+        yield Row("-", f"{clean(name, 60)}-{metric.name}", True, cells)
 
 
 def _is_extra(verdict: Verdict) -> bool:
@@ -73,34 +104,27 @@ def main_gate(gates: Iterable[Gate]) -> Gate:
     )
 
 
-def _benchmarks(run: RunSummary) -> Iterator[list[str]]:
-    """Ids of each benchmark's gates, main gate first."""
-    gates: dict[str, dict[str, Gate | None]] = {}
-    for gate_id, verdict in run.verdicts.items():
-        gates.setdefault(verdict.gate.benchmark, {})[gate_id] = verdict.gate
-    for gate_id in run.errors:
-        gates.setdefault(benchmark_of(gate_id), {}).setdefault(gate_id, None)
-    for by_id in gates.values():
-        decided = [gate for gate in by_id.values() if gate]
-        main = main_gate(decided).id if decided else next(iter(by_id))
-        yield [main, *(gate_id for gate_id in by_id if gate_id != main)]
-
-
 def benchmark_of(gate_id: str) -> str:
     """The benchmark in a gate's id. Its name may contain hyphens; names of metrics do not."""
     ends = (gate_id.find(f"-{metric}") for metric in METRICS)
     return gate_id[: min((end for end in ends if end > 0), default=len(gate_id))]
 
 
-def _cells(verdict: Verdict) -> Iterator[str]:
+def _cells(verdict: Verdict) -> tuple[str, ...]:
     gate, estimate, compared = verdict.gate, verdict.estimate, verdict.comparison
-    span = gate.interval(estimate).replace("%", "")
-    yield f"{gate.show(estimate.value)} {span}"
-    yield str(estimate.n)
-    yield bounds_in_words(gate, "min {}", "max {}", " ") or "change"
     change = METRICS[gate.metric].show_change(compared.change.value) if compared else ""
-    yield change.removesuffix(" points")
-    yield f"{verdict.invalid.share:.1%}"
+    return (
+        _figure(METRICS[gate.metric], estimate),
+        str(estimate.n),
+        bounds_in_words(gate, "min {}", "max {}", " ") or "change",
+        change.removesuffix(" points"),
+        f"{verdict.invalid.share:.1%}",
+    )
+
+
+def _figure(metric: Metric, estimate: Estimate) -> str:
+    span = metric.interval(estimate).replace("%", "")
+    return f"{metric.show(estimate.value)} {span}"
 
 
 def candidate_names(runs: Sequence[RunSummary]) -> list[str]:

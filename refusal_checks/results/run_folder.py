@@ -15,11 +15,11 @@ import json
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cache, cached_property
+from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -51,11 +51,9 @@ from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Judgement
 from refusal_checks.gates import score_files
 from refusal_checks.gates.score_files import Scores
-from refusal_checks.gates.sentences import sentence
 from refusal_checks.results import project
-from refusal_checks.results.benchmark_summary import BenchmarkSummary, summarise
+from refusal_checks.results.benchmark_summary import summarise
 from refusal_checks.results.manifest import Manifest
-from refusal_checks.results.release import ReleaseDecision, release_decision
 from refusal_checks.results.summary import RunSummary, require_metrics
 
 if TYPE_CHECKING:
@@ -94,23 +92,11 @@ _line_form = cache(lambda: TypeAdapter(_Line))
 _summary_form = cache(lambda: TypeAdapter(RunSummary))
 
 
-def dump_summary(summary: RunSummary) -> dict[str, Any]:
-    """Serialise a summary as in ``summary.json``, with gates in words and the release decision."""
-    decision = release_decision(summary)
+def dump_summary(summary: RunSummary, words: Mapping[str, Any]) -> dict[str, Any]:
+    """Serialise a summary as in ``summary.json``, with what reports say about it in words."""
     content: dict[str, Any] = {"format": FORMAT}
     content |= _summary_form().dump_python(summary, mode="json")
-    content["decision"] = {
-        "answer": decision.answer,
-        "headline": decision.headline,
-        "reasons": list(decision.reasons),
-        "sentence": decision.line,
-        "reservations": [asdict(found) for found in decision.reservations],
-    }
-    content["judge_means"] = summary.judge_means
-    content["sentences"] = {
-        gate: sentence(verdict) for gate, verdict in summary.verdicts.items()
-    }
-    return content
+    return {**content, **words}
 
 
 @dataclass(frozen=True)
@@ -209,12 +195,14 @@ class RunFolder:
                 f"{path}: not what a run begins with: {_why(fault)}"
             ) from None
 
-    def write_summary(self, summary: RunSummary) -> None:
+    def write_summary(
+        self, summary: RunSummary, words: Mapping[str, Any] | None = None
+    ) -> None:
         """Write the summary of a run that has ended; what stood in for it goes.
 
         The records of an unfinished run stay: ``add_partial`` has its summary name them.
         """
-        _write_summary(self.summary_file, summary)
+        _write_summary(self.summary_file, summary, words or {})
         with suppress(OSError):
             self._stand_in.unlink(missing_ok=True)
         if not summary.unfinished:
@@ -254,7 +242,7 @@ class RunFolder:
     def write_unfinished(self, summary: RunSummary) -> None:
         """Write what is known so far, for whoever reads the run before it ends."""
         so_far = replace(summary, failure=_UNFINISHED, unfinished=True)
-        _write_summary(self._stand_in, so_far)
+        _write_summary(self._stand_in, so_far, {})
 
     @property
     def _stand_in(self) -> Path:
@@ -422,8 +410,8 @@ _UNFINISHED = (
 )
 
 
-def _write_summary(path: Path, summary: RunSummary) -> None:
-    text = json.dumps(dump_summary(summary), indent=1, ensure_ascii=False)
+def _write_summary(path: Path, summary: RunSummary, words: Mapping[str, Any]) -> None:
+    text = json.dumps(dump_summary(summary, words), indent=1, ensure_ascii=False)
     write_lines(path, sealed([text.removesuffix("\n}") + ",\n"]))
 
 
@@ -480,58 +468,6 @@ def _why(fault: ValueError | RecursionError) -> str:
         return str(fault)
     first = fault.errors()[0]
     return f"{'.'.join(map(str, first['loc']))}: {suggestions.problem(first)}"
-
-
-@dataclass(frozen=True)
-class RunView:
-    """A run for reports."""
-
-    folder: RunFolder
-    summary: RunSummary
-
-    @classmethod
-    def read(cls, path: Path) -> Self:
-        folder = RunFolder.of(path)
-        return cls(folder, folder.summary())
-
-    @property
-    def decision(self) -> ReleaseDecision:
-        return release_decision(self.summary)
-
-    def leave_open(self, unexplained: Sequence[str]) -> None:
-        """Mark an ended run as undecided, because of failures that no verdict explains."""
-        self.summary.unexplained += unexplained
-        with suppress(OSError):  # it was said when the run ended
-            self.folder.write_summary(self.summary)
-
-    @property
-    def candidate(self) -> str:
-        return self.summary.manifest.shown or self.folder.path.name
-
-    @cached_property
-    def when(self) -> datetime | None:
-        """Start time in UTC; None if the manifest has none."""
-        try:
-            started = datetime.fromisoformat(self.summary.manifest.started)
-        except ValueError:
-            return None
-        if started.tzinfo is None:
-            return started.replace(tzinfo=UTC)
-        return started.astimezone(UTC)
-
-    @property
-    def day(self) -> str:
-        return f"{self.when:%Y-%m-%d %H:%M}" if self.when else "unknown"
-
-    def benchmark(self, name: str) -> BenchmarkSummary:
-        """The summary of one benchmark.
-
-        Raises:
-            DataError: the run has no such benchmark.
-        """
-        benchmarks, where = self.summary.benchmarks, str(self.folder.summary_file)
-        require_known(name, benchmarks, where, "benchmark", DataError)
-        return benchmarks[name]
 
 
 def earlier_scores(path: Path) -> dict[str, Scores]:

@@ -14,7 +14,7 @@ import pytest
 
 from refusal_checks.engines.engine import EngineSpec
 from refusal_checks.engines.process import EngineProcess
-from refusal_checks.results.release import EXIT_CODES
+from refusal_checks.reports.wording.release import EXIT_CODES
 from tests import toy_model
 from tests.forked import Forked
 from tests.toy_model import MODEL_DIR, PROMPTS

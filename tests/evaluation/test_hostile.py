@@ -13,8 +13,8 @@ import xmlschema
 from markdown_it import MarkdownIt
 
 from refusal_checks.core.text import storable
-from refusal_checks.reports import messages
 from refusal_checks.reports.formats.pr_comment import MARKER
+from refusal_checks.reports.wording import failures
 from tests.fake_server import Body
 from tests.html_page import Page
 from tests.project import KEYWORD, Outcome, Project, is_judge, judged
@@ -83,7 +83,7 @@ def test_nothing_of_hundreds_of_hostile_texts_acts_anywhere(project: Project) ->
     lines = [
         line
         for verdict in found.result.verdicts.values()
-        for line in messages.message(verdict).splitlines()
+        for line in failures.message(verdict).splitlines()
     ]
     assert "\n".join(lines).count("forged") > 500
     lines += map(str, found.events)

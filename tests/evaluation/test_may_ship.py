@@ -13,9 +13,9 @@ import pytest
 from junitparser import JUnitXml
 
 from refusal_checks.gates.gate import today
+from refusal_checks.reports import terminal
 from refusal_checks.reports.formats import github
 from refusal_checks.reports.markdown import escape
-from refusal_checks.reports.terminal import end
 from tests.fake_server import Answer
 from tests.html_page import Page
 from tests.project import (
@@ -32,7 +32,7 @@ from tests.project import (
     well_behaved,
 )
 
-YES, UNSHOWN, OPEN, NO = "Yes", "Not shown", "Not decided", "No"
+YES, UNSHOWN, OPEN, NO = "Yes", "Not proven", "Not decided", "No"
 REPORTS = {"reports_html": "page.html"}
 CLOSE = '{ min = 0.97, decision = "confident", on_inconclusive = "%s" }'
 GATE = "smoke_unsafe-rejection_rate"
@@ -241,6 +241,6 @@ def test_what_was_refused_in_all_answers_is_always_said(
     for samples in (2, 1):
         found = project.evaluate(**KEYWORD, sampling_samples=samples)
         result = found.result
-        told = end.lines(result.summary, result.folder, 200, verbosity)
+        told = terminal.lines(result.summary, result.folder, 200, verbosity)
         shown = in_one_line(" ".join(map(str, told)))
         assert (said in shown) is (samples == 2)

@@ -24,7 +24,7 @@ from refusal_checks.cli import application
 from refusal_checks.evaluation.configure import configure
 from refusal_checks.plugin.gate_session import GateSession
 from refusal_checks.plugin.names import CANDIDATE
-from refusal_checks.results.release import EXIT_CODES
+from refusal_checks.reports.wording.release import EXIT_CODES
 from tests.forked import Forked
 from tests.plugin.conftest import ROOT
 

@@ -20,9 +20,9 @@ pytestmark = pytest.mark.slow
 COLUMNS, ROWS = 90, 14
 OFTEN = """
 from refusal_checks.plugin import live
-from refusal_checks.reports.terminal import bars
+from refusal_checks.reports import progress_bars
 live.EVERY = live.REFRESH = 0.1
-bars.LEAST_SECONDS = 0.5
+progress_bars.LEAST_SECONDS = 0.5
 """
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 
 from refusal_checks.core.store import _digest
-from refusal_checks.results.release import EXIT_CODES, HEADLINES
+from refusal_checks.reports.wording.release import EXIT_CODES, HEADLINES
 from tests import fake_engines, toy_model
 from tests.forked import Forked
 from tests.processes import lives, wait_until

@@ -9,11 +9,12 @@ from itertools import chain
 from pathlib import Path
 
 from refusal_checks.core.text import clean, count
-from refusal_checks.gates.sentences import sentence
-from refusal_checks.reports import markdown, messages, remarks
-from refusal_checks.reports.explain import doubt, select
+from refusal_checks.reports import markdown
 from refusal_checks.reports.markdown import code, escape
-from refusal_checks.results.release import release_decision
+from refusal_checks.reports.wording import failures
+from refusal_checks.reports.wording.release import release_decision
+from refusal_checks.reports.wording.remarks import more_remarks, remarks, wrong
+from refusal_checks.reports.wording.verdicts import doubt, sentence, waiver
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary
 
@@ -29,7 +30,7 @@ ANNOTATIONS = 10  # most annotations of each kind that GitHub shows for one step
 def write(run: RunFolder, path: Path) -> None:
     summary = run.summary()
     details = markdown.failures(
-        summary, lambda verdict: messages.message(verdict).split("\n")
+        summary, lambda verdict: failures.message(verdict).split("\n")
     )
     with path.open("ab") as file:
         sections = chain([_head(summary)], details)
@@ -48,8 +49,8 @@ def _head(run: RunSummary) -> Iterator[str]:
 def _points(run: RunSummary) -> Iterator[str]:
     if run.failure:
         yield f"- {code(run.failure, 1000)}"
-    wrong = list(remarks.wrong(run))
-    for text, example in wrong[:POINTS]:
+    failed = list(wrong(run))
+    for text, example in failed[:POINTS]:
         shown = ""
         if example:
             more = ""
@@ -58,14 +59,10 @@ def _points(run: RunSummary) -> Iterator[str]:
             prompt = f"{code(example.id, 60)}: {code(example.prompt, 200)}"
             shown = f"<br>For example {prompt}{more}"
         yield f"- {escape(text, 600)}{shown}"
-    if len(wrong) > POINTS:
-        yield f"- {count(len(wrong) - POINTS, 'more gate')} failed: see the table"
-    yield from (f"- {escape(text, 600)}" for text in run.manifest.left_out)
-    refused = remarks.refused_in_all(run)
-    if refused:
-        yield f"- {escape(refused, 600)}"
-    yield from (f"- {escape(text, 600)}" for text in remarks.weighty(run))
-    yield from (f"- {escape(text)}" for text in remarks.lighter(run))
+    if len(failed) > POINTS:
+        yield f"- {count(len(failed) - POINTS, 'more gate')} failed: see the table"
+    for text in (*remarks(run), *more_remarks(run)):
+        yield f"- {escape(text, 600)}"
     yield f"- candidate {code(run.manifest.candidate)}, judge {code(run.manifest.judge)}"
 
 
@@ -86,7 +83,7 @@ def commands(run: RunSummary) -> Iterator[str]:
         if verdict.fails:
             errors.append((gate, sentence(verdict)))
         elif verdict.waived:
-            texts = [*select(verdict, "waiver"), sentence(verdict)]
+            texts = [*waiver(verdict), sentence(verdict)]
             warnings.append((gate, "; ".join(texts)))
         elif verdict.passed and verdict.warns:
             warnings.append((gate, doubt(verdict)))

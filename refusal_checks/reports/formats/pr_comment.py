@@ -12,9 +12,9 @@ from refusal_checks.core.files import write_text
 from refusal_checks.core.redaction import placeless
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.reports import markdown
-from refusal_checks.reports.explain import remarks_on
 from refusal_checks.reports.markdown import code, escape
-from refusal_checks.results.release import release_decision
+from refusal_checks.reports.wording.release import release_decision
+from refusal_checks.reports.wording.verdicts import details, headline, reasons
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary
 
@@ -54,4 +54,5 @@ def _sections(run: RunSummary) -> Iterator[Sequence[str]]:
 
 
 def _news(verdict: Verdict) -> list[str]:
-    return [placeless(remark.text) for remark in remarks_on(verdict) if remark.is_news]
+    texts = [*reasons(verdict), headline(verdict), *details(verdict)]
+    return [placeless(text) for text in texts]

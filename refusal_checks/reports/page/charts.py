@@ -12,9 +12,9 @@ from refusal_checks.gates.gate import AllowedRange, Gate
 from refusal_checks.metrics import Metric, main_metric, safety_score
 from refusal_checks.metrics.refusal import DECISIVE
 from refusal_checks.metrics.statistics.intervals import Estimate
+from refusal_checks.reports.run_view import RunView
 from refusal_checks.results import histograms
 from refusal_checks.results.benchmark_summary import BenchmarkSummary
-from refusal_checks.results.run_folder import RunView
 from refusal_checks.results.summary import METRIC, RunSummary, balance, distinct
 
 Spot = tuple[float, float]  # a point of a drawing: x goes right, y goes down

@@ -6,15 +6,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from refusal_checks.core.text import count
-from refusal_checks.gates import sentences
+from refusal_checks.gates.bounds import bounds_in_words, margins_in_words
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict
-from refusal_checks.gates.wording import bounds_in_words, margins_in_words
 from refusal_checks.metrics import METRICS, Metric
 from refusal_checks.metrics.statistics.intervals import Estimate
-from refusal_checks.reports.explain import select
 from refusal_checks.reports.rows import benchmark_of
-from refusal_checks.results.run_folder import RunView
+from refusal_checks.reports.run_view import RunView
+from refusal_checks.reports.wording.verdicts import mark, reasons
 
 TONES = {
     **dict.fromkeys(("ERROR", "FAIL", "FAIL?"), "fail"),
@@ -54,7 +53,7 @@ class GateRow:
 
     @property
     def mark(self) -> str:
-        return sentences.mark(self.verdict) if self.verdict else "ERROR"
+        return mark(self.verdict) if self.verdict else "ERROR"
 
     @property
     def tone(self) -> str:
@@ -98,7 +97,7 @@ class GateRow:
     @property
     def reasons(self) -> Sequence[str]:
         if self.verdict:
-            return select(self.verdict, "page")
+            return reasons(self.verdict)
         return [self.error] if self.error else []
 
     @property

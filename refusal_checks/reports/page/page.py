@@ -15,14 +15,19 @@ from refusal_checks.core.prompts import Kind
 from refusal_checks.core.text import count
 from refusal_checks.gates.gate import AllowedRange
 from refusal_checks.metrics import METRICS
-from refusal_checks.reports import changes, explain, rating_agreement, remarks
+from refusal_checks.reports import rating_agreement
 from refusal_checks.reports.page import charts
 from refusal_checks.reports.page.charts import Bars, Columns, Radar
 from refusal_checks.reports.page.gate_rows import Section, rows, sections
 from refusal_checks.reports.page.manifest_facts import facts
 from refusal_checks.reports.page.payload import Payload
 from refusal_checks.reports.page.render import document, embed
-from refusal_checks.results.run_folder import RunFolder, RunView
+from refusal_checks.reports.run_view import RunView
+from refusal_checks.reports.wording import failures
+from refusal_checks.reports.wording.remarks import more_remarks, remarks, wrong
+from refusal_checks.reports.wording.verdicts import details
+from refusal_checks.results.run_folder import RunFolder
+from refusal_checks.results.summary import RunSummary
 
 
 @dataclass(frozen=True)
@@ -117,6 +122,10 @@ def _payload(run: RunView, name: str) -> Payload:
     return Payload(name, kind, verdicts, run.folder.records(name))
 
 
+def _notes(run: RunSummary) -> list[str]:
+    return [*remarks(run), *more_remarks(run)]
+
+
 def write(folder: RunFolder, path: Path) -> None:
     """Write the page of an ended run atomically.
 
@@ -132,10 +141,10 @@ def write(folder: RunFolder, path: Path) -> None:
         "facts": facts,
         "limits": AllowedRange,
         "metrics": METRICS,
-        "moved": changes.moved,
-        "notes": remarks.beside_the_gates,
+        "moved": failures.moved,
+        "notes": _notes,
         "scatter_of": charts.scatter,
-        "select": explain.select,
-        "wrong": remarks.wrong,
+        "details_of": details,
+        "wrong": wrong,
     }
     write_lines(path, document(title=title, view=report(run), **tools))

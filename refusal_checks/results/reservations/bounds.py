@@ -8,8 +8,8 @@ from pathlib import Path
 from refusal_checks.core import extensions
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.text import count, in_a_row
+from refusal_checks.gates.bounds import reversed_bound
 from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.sentences import reversed_bound
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.refusal import invalid_rate

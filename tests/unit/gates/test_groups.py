@@ -12,10 +12,9 @@ from refusal_checks.gates.decision import decide_all
 from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Gate, Outcome
 from refusal_checks.gates.lines import line_of
-from refusal_checks.gates.sentences import finding, sentence
 from refusal_checks.gates.verdict import Verdict
-from refusal_checks.reports import messages
-from refusal_checks.reports.explain import remarks_on
+from refusal_checks.reports.wording import failures
+from refusal_checks.reports.wording.verdicts import finding, sentence
 from tests.deciding import decide
 from tests.unit.conftest import record
 from tests.unit.gates.conftest import Read, written
@@ -61,11 +60,7 @@ def test_the_prompts_that_moved_are_spread_over_the_groups_that_changed_most(
 def test_a_margin_that_fails_says_which_groups_carry_it(lost: Verdict) -> None:
     said = "; carried by category fraud (60 of 200 prompts) and weapons (12 of 200 prompts)."
     assert sentence(lost).endswith(said)
-    assert said.rstrip(".") in messages.message(lost)
-    by_group = [each.text for each in remarks_on(lost) if each.topic == "by_group"]
-    assert by_group[0].startswith("change by category: fraud -30.0")
-    assert "weapons -6.0" in by_group[0]
-    assert "hate" not in by_group[0]
+    assert said.rstrip(".") in failures.message(lost)
 
 
 def test_where_all_groups_fell_none_is_singled_out() -> None:

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Binary, Invalid, Label, Reason
+from refusal_checks.gates.bounds import requirement
 from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Gate, Outcome
-from refusal_checks.gates.wording import requirement
-from refusal_checks.reports.explain import select
+from refusal_checks.reports.wording.verdicts import details, reasons
 from tests.deciding import decide
 from tests.unit.conftest import record, records
 from tests.unit.gates.conftest import Read
@@ -32,12 +32,11 @@ def test_a_confident_pass_holds_in_both_worst_cases() -> None:
     assert (whole.outcome, whole.passed) == (Outcome.INCONCLUSIVE, False)
     assert whole.invalid.decide
     assert whole.need is None
-    (doubt,) = select(whole, "doubt")
-    assert doubt == (
+    assert details(whole)[0] == (
         "inconclusive at 95% confidence: the valid answers pass, but with the invalid ones counted "
-        "one way or the other the interval is [70.5%, 96.7%]; verdicts on these answers would "
-        "decide it"
+        "one way or the other the interval is [70.5%, 96.7%]"
     )
+    assert reasons(whole)[1] == "verdicts on the invalid answers would decide it"
 
 
 @pytest.mark.parametrize(
@@ -102,8 +101,8 @@ def test_a_pair_without_a_verdict_counts_against_the_margin() -> None:
     assert hidden.comparison
     assert hidden.comparison.doubtful == 22
     assert hidden.need is None
-    (doubt,) = select(hidden, "doubt")
-    assert "the change of 22 prompts with invalid answers leaves bounds of -" in doubt
+    said = "the change of 22 prompts with invalid answers leaves bounds of -"
+    assert said in details(hidden)[0]
 
 
 def test_an_earlier_prompt_without_a_verdict_counts_against_the_margin_too() -> None:

@@ -17,11 +17,11 @@ from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.paired_scores import without_clusters
 from refusal_checks.gates.rates import Evidence
-from refusal_checks.gates.sentences import sentence
 from refusal_checks.judges.trust.draws import Draw
 from refusal_checks.judges.trust.labels import BenchmarkLabels
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics.intervals import Estimate
+from refusal_checks.reports.wording.verdicts import sentence
 from tests.deciding import decide
 from tests.unit.conftest import records
 from tests.unit.gates.test_score_files import scores_of

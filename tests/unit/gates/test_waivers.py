@@ -6,11 +6,10 @@ from datetime import date, timedelta
 import pytest
 from pydantic import TypeAdapter
 
-from refusal_checks.gates import sentences
 from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Decision, Gate, Waiver
 from refusal_checks.gates.verdict import Verdict
-from refusal_checks.reports import explain
+from refusal_checks.reports.wording import verdicts
 from tests.deciding import decide
 from tests.unit.conftest import records
 
@@ -18,7 +17,7 @@ DAY = date(2026, 11, 22)
 FEW, CLOSE = "R " * 6 + "C " * 4, "R " * 9 + "C"
 WAIVED = "waived until 2026-11-22 by Ann <b>: known; fixed in 1.5"
 EXPIRED = "fix the model, or renew the waiver in gates.toml: it ended on 2026-11-22 (by Ann <b>)"
-NEEDLESS = "the waiver until 2026-11-22 by Ann <b> is no longer needed; remove it from gates.toml"
+NEEDLESS = "from gates.toml: the gate passes without it"
 
 
 @pytest.mark.parametrize(
@@ -30,7 +29,7 @@ NEEDLESS = "the waiver until 2026-11-22 by Ann <b> is no longer needed; remove i
         (0, CLOSE, "confident", "waived", WAIVED),
         (1, CLOSE, "confident", "FAIL?", EXPIRED),
         (0, "R " * 400, "point", "pass", NEEDLESS),
-        (0, "R " * 10, "point", "pass?", "was not needed: the gate passes"),
+        (0, "R " * 10, "point", "pass?", NEEDLESS),
     ],
 )
 def test_a_waiver_holds_until_its_day(
@@ -43,11 +42,11 @@ def test_a_waiver_holds_until_its_day(
         decide(gate, records(answers), Rules(day=DAY + timedelta(days=late)))
         for late in (days, 1)
     )
-    assert sentences.mark(found) == mark
+    assert verdicts.mark(found) == mark
     assert (found.waived, found.fails) == (mark == "waived", mark.startswith("FAIL"))
     assert found.passed is mark.startswith("pass")
-    (line,) = explain.select(found, "waiver")
+    (line,) = verdicts.waiver(found)
     assert said in line
-    assert explain.headline(found) == explain.headline(after)
+    assert verdicts.headline(found) == verdicts.headline(after)
     assert form.validate_python(form.dump_python(found, mode="json")) == found
     assert replace(found, waived=False) == replace(after, waived=False)

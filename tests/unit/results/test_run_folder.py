@@ -22,10 +22,11 @@ from refusal_checks.core.verdicts import (
     Rated,
     Reason,
 )
+from refusal_checks.reports.run_view import RunView
 from refusal_checks.results import run_folder
 from refusal_checks.results.benchmark_summary import summarise
 from refusal_checks.results.manifest import Manifest
-from refusal_checks.results.run_folder import RunFolder, RunView, require_writable
+from refusal_checks.results.run_folder import RunFolder, require_writable
 from refusal_checks.results.summary import RunSummary
 from tests.report_runs import manifest_of, refusals, write_run
 

@@ -15,8 +15,9 @@ from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.reports.page import charts
 from refusal_checks.reports.page.charts import NEAR, Point, Scatter, scatter
+from refusal_checks.reports.run_view import RunView
 from refusal_checks.results.benchmark_summary import summarise
-from refusal_checks.results.run_folder import RunFolder, RunView
+from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary, balance
 from tests.deciding import decide
 from tests.report_runs import RATED, chosen, rated

@@ -11,13 +11,14 @@ from syrupy.assertion import SnapshotAssertion
 from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict
-from refusal_checks.reports.explain import select
 from refusal_checks.reports.page import gate_rows
 from refusal_checks.reports.page.gate_rows import GateRow
 from refusal_checks.reports.page.manifest_facts import facts
+from refusal_checks.reports.run_view import RunView
+from refusal_checks.reports.wording.verdicts import details
 from refusal_checks.results.benchmark_summary import BenchmarkSummary, summarise
 from refusal_checks.results.manifest import Manifest
-from refusal_checks.results.run_folder import RunFolder, RunView
+from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary
 from tests.deciding import decide
 from tests.report_runs import chosen, rated
@@ -77,8 +78,8 @@ BOARDS: dict[str, Callable[[], RunSummary]] = {
 def row_lines(row: GateRow) -> list[str]:
     change = " ".join(row.since_baseline or ())
     first = f"{row.mark} ({row.tone}) {row.id} [{row.number}]: {row.must} {change}"
-    details = select(row.verdict, "details") if row.verdict else ()
-    return [first.strip(), *(f"    {text}" for text in (*row.reasons, *details))]
+    statistics = details(row.verdict) if row.verdict else ()
+    return [first.strip(), *(f"    {text}" for text in (*row.reasons, *statistics))]
 
 
 @pytest.mark.parametrize("case", BOARDS)

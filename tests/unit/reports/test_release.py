@@ -20,9 +20,9 @@ from refusal_checks.gates.rates import Evidence
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.floors import Check, JudgeCheck
 from refusal_checks.metrics.statistics.intervals import Estimate, wilson
+from refusal_checks.reports.wording.release import explains, release_decision
 from refusal_checks.results.benchmark_summary import BenchmarkSummary, summarise
 from refusal_checks.results.manifest import Data, Manifest
-from refusal_checks.results.release import explains, release_decision
 from refusal_checks.results.reservations.reservation import Reservation
 from refusal_checks.results.summary import RunSummary
 from tests.deciding import decide

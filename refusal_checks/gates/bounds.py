@@ -1,12 +1,21 @@
-"""Word a gate's bounds and margins."""
+"""A gate's bounds and margins in words."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from refusal_checks.core.prompts import Kind
 from refusal_checks.core.text import count
 from refusal_checks.gates.gate import Gate
+from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics import METRICS, Metric
+
+PROMPTS = {
+    Kind.SAFETY.value: "harmful prompts",
+    Kind.SANITY.value: "harmless prompts",
+    Kind.SENSITIVE.value: "sensitive prompts",
+}
+"""What a benchmark's prompts are called, by its kind."""
 
 
 def exact(metric: Metric, value: float) -> str:
@@ -85,3 +94,18 @@ def looser_bounds(gate: Gate, earlier: Mapping[str, float]) -> list[str]:
         if is_looser:
             changes.append(f"{name} {_bound(gate, new)}, which was {_bound(gate, old)}")
     return changes
+
+
+def reversed_bound(verdict: Verdict) -> str:
+    """Ask back if the only bound excludes good values, as ``min`` does on harmless prompts."""
+    gate = verdict.gate
+    given = [name for name in ("min", "max") if name in gate.bounds]
+    if len(given) != 1 or verdict.kind not in set(Kind):
+        return ""
+    guard = METRICS[gate.metric].guard(Kind(verdict.kind))
+    if guard is None or guard in given:
+        return ""
+    prompts = PROMPTS.get(verdict.kind, "prompts")
+    return (
+        f"reversed? {gate.metric} on {prompts} usually has a {guard}, not a {given[0]}"
+    )

@@ -5,7 +5,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
-from rich.cells import cell_len
 from syrupy.assertion import SnapshotAssertion
 
 from refusal_checks.core.prompts import Kind
@@ -13,10 +12,8 @@ from refusal_checks.core.redaction import redacted
 from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.gate import Gate
 from refusal_checks.models.client.usage import Usage
-from refusal_checks.reports.terminal import end, remark_lines
-from refusal_checks.reports.terminal.end import unfinished
-from refusal_checks.reports.terminal.footer import footer, tokens
-from refusal_checks.reports.terminal.gate_table import WIDTH, fitting
+from refusal_checks.reports import terminal
+from refusal_checks.reports.terminal import WIDTH, fitting, tokens, unfinished
 from refusal_checks.results import project
 from refusal_checks.results.benchmark_summary import summarise
 from refusal_checks.results.events import Progress
@@ -25,7 +22,7 @@ from refusal_checks.results.summary import RunSummary
 from tests.deciding import decide
 from tests.unit.conftest import records
 from tests.unit.gates.test_score_files import scores_of
-from tests.unit.reports.terminal.test_table import (
+from tests.unit.reports.test_table import (
     STRICT,
     of_group,
     run,
@@ -38,7 +35,7 @@ def shown(
     run: RunSummary, width: int = 80, verbosity: int = 0, report: str = ""
 ) -> list[str]:
     reports = [report] * bool(report)
-    return [str(line) for line in end.lines(run, FOLDER, width, verbosity, reports)]
+    return list(terminal.lines(run, FOLDER, width, verbosity, reports))
 
 
 def breach() -> RunSummary:
@@ -110,33 +107,31 @@ def test_a_command_is_named_where_there_is_no_page() -> None:
     assert "to read the answers" not in "\n".join(shown(ENDS["yes"]()))
 
 
-@pytest.mark.parametrize(
-    ("words", "markup"),
-    [("C " * 40, {"red": True, "bold": True}), ("R " * 40, {"green": True})],
-)
-def test_the_answer_is_the_last_line_and_has_its_colour(
-    words: str, markup: dict[str, bool]
-) -> None:
-    *_, last = end.lines(run(decide(STRICT, records(words))), FOLDER, 200)
-    assert str(last).startswith("May it ship?")
-    assert last.pieces[0][1] == markup
-    assert last.pieces[1][1] == {"bold": True}
+@pytest.mark.parametrize(("words", "style"), [("C " * 40, "1;31"), ("R " * 40, "32")])
+def test_the_answer_is_the_last_line_and_has_its_colour(words: str, style: str) -> None:
+    found = run(decide(STRICT, records(words)))
+    *_, last = terminal.lines(found, FOLDER, 200, colour=True)
+    assert last.startswith(f"\x1b[{style}mMay it ship?")
 
 
 @pytest.mark.parametrize("width", [40, 60, 79, 99])
-def test_remarks_take_five_lines_however_much_is_wrong(width: int) -> None:
+def test_a_run_is_told_in_few_lines_however_much_is_wrong(width: int) -> None:
     failed = decide(STRICT, records("C " * 50))
     many = run(
         *(replace(failed, gate=replace(STRICT, benchmark=f"b{n}")) for n in range(20))
     )
-    many.notes = ["a note " * 20]
-    assert len(shown(many)) < 20 + 12
-    below = list(remark_lines.brief_lines(many, width))
-    assert len(below) <= remark_lines.MOST
-    assert below[-1].startswith("-v shows ")
-    assert all(
-        cell_len(line) <= width for line in shown(many, width=width) if ":" not in line
+    many.notes = [f"a note {n}" for n in range(20)]
+    told = shown(many, width=width)
+    assert f"-v shows {20 - terminal.REMARKS} more remarks" in told
+    assert len(told) < 20 + 14
+
+
+def test_a_passing_run_of_eight_gates_takes_twelve_lines() -> None:
+    passed = decide(STRICT, records("R " * 60))
+    eight = run(
+        *(replace(passed, gate=replace(STRICT, benchmark=f"b{n}")) for n in range(8))
     )
+    assert len(shown(eight)) <= 12
 
 
 @pytest.mark.parametrize(
@@ -159,7 +154,7 @@ def test_the_command_that_is_shown_finds_the_run(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(project.RUNS_VARIABLE, "kept")
-    told = map(str, end.lines(breach(), Path(folder), 80))
+    told = terminal.lines(breach(), Path(folder), 80)
     (line,) = (line for line in told if "refusal-checks report" in line)
     assert line.endswith(f" report html {named}")
 
@@ -188,9 +183,8 @@ def test_the_footer_tells_what_the_figures_were_found_with(
 ) -> None:
     summary = RunSummary(FOOTERS[case])
     summary.benchmarks["bench"] = summarise(records("RR"), 0.95)
-    told = list(footer(summary, FOLDER))
-    assert max(map(len, told)) <= WIDTH
-    assert "\n".join(told) == snapshot
+    told = shown(summary, WIDTH, verbosity=1)
+    assert "\n".join(told[: told.index("run folder runs/one")]) == snapshot
 
 
 @pytest.mark.parametrize(

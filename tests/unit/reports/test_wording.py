@@ -10,7 +10,6 @@ from syrupy.assertion import SnapshotAssertion
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import Binary, Chosen, Invalid, Label, Reason
-from refusal_checks.gates import sentences
 from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.estimate_set import EstimateVariant
 from refusal_checks.gates.estimates import Rules
@@ -22,11 +21,20 @@ from refusal_checks.metrics import METRICS, by_prompt
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.metrics.statistics.sample_size import Need
 from refusal_checks.reports import junit_properties
-from refusal_checks.reports.changes import moved
-from refusal_checks.reports.doubts import what_decides
-from refusal_checks.reports.explain import remarks_on
-from refusal_checks.reports.messages import brief_message, exchange, message
-from refusal_checks.reports.remarks import of_judges, weighty
+from refusal_checks.reports.wording.failures import (
+    brief_message,
+    exchange,
+    message,
+    moved,
+)
+from refusal_checks.reports.wording.remarks import remarks
+from refusal_checks.reports.wording.verdicts import (
+    details,
+    headline,
+    mark,
+    reasons,
+    what_decides,
+)
 from refusal_checks.results.benchmark_summary import BenchmarkSummary
 from refusal_checks.results.manifest import Manifest, ModelFacts, Models
 from refusal_checks.results.summary import RunSummary
@@ -91,12 +99,11 @@ CASES: dict[str, Callable[[], Verdict]] = {
 @pytest.mark.parametrize("case", CASES)
 def test_all_that_is_said_of_a_verdict(case: str, snapshot: SnapshotAssertion) -> None:
     verdict = CASES[case]()
-    told = [
-        f"{each.topic.upper()}{'' if each.is_news else ' (no news)'}: {each.text}"
-        for each in remarks_on(verdict)
-    ]
+    told = [f"mark: {mark(verdict)}", f"headline: {headline(verdict)}"]
+    told += [f"reason: {text}" for text in reasons(verdict)]
+    told += [f"detail: {text}" for text in details(verdict)]
     told += [f"moved: {each.heading}" for each in moved(verdict)]
-    assert "\n".join([f"mark: {sentences.mark(verdict)}", *told]) == snapshot
+    assert "\n".join(told) == snapshot
 
 
 @pytest.mark.parametrize("case", ["breach", "views", "change"])
@@ -201,7 +208,6 @@ def test_a_wrong_choice_is_shown_beside_the_right_one_and_without_a_confidence()
         question, 0, Completion("选B"), Chosen("B", False, "stated as the choice")
     )
     found = offender(METRICS["accuracy"], [wrong], lowest=True)
-    assert found.confidence is None
     assert "verdict:   option B; the right one is A" in list(exchange(found))
 
 
@@ -274,9 +280,9 @@ BENCHMARK = BenchmarkSummary(prompts=80, answers=400, figures={}, groups={}, inv
 def test_a_remark_on_a_judge_is_said_once_and_not_beside_the_same_note() -> None:
     judges = {"small": ModelFacts(remark="measured on news"), "org/j": ModelFacts()}
     run = RunSummary(Manifest(models=Models(judges=judges)))
-    assert of_judges(run) == ["measured on news"]
+    assert list(remarks(run)) == ["measured on news"]
     run.note("measured on news")
-    assert of_judges(run) == []
+    assert list(remarks(run)) == ["note: measured on news"]
 
 
 def test_a_kind_that_the_judge_misreads_is_not_a_failed_check() -> None:
@@ -289,6 +295,6 @@ def test_a_kind_that_the_judge_misreads_is_not_a_failed_check() -> None:
     run.judge = JudgeCheck(
         "j", "digest", (*checks, Check("german", half, 0.4, True)), 93, 1.0
     )
-    kind, failed = weighty(run)
+    kind, failed = remarks(run)
     assert kind.startswith("the judge misreads a kind of answers: judge nonsense 50.0%")
     assert failed.startswith("the judge failed its check: judge specificity 50.0%")

@@ -1,17 +1,24 @@
-"""Messages of failed tests of gates and of the judge."""
+"""Messages of failed tests: why a gate failed and on which prompts, and the judge's mistakes."""
 
-from collections.abc import Iterator, Mapping
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from refusal_checks.core.text import clean, count
 from refusal_checks.core.verdicts import Reason
 from refusal_checks.gates.comparison import Flip
 from refusal_checks.gates.offenders import Offender
-from refusal_checks.gates.sentences import sentence
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.floors import Check
 from refusal_checks.metrics import METRICS
-from refusal_checks.reports.changes import Moved, moved
-from refusal_checks.reports.explain import remarks_on, select
+from refusal_checks.reports.wording.verdicts import (
+    details,
+    headline,
+    reasons,
+    sentence,
+    waiver,
+)
 
 Shown = set[tuple[str, str]]
 """Prompts that were shown already, each by benchmark and id."""
@@ -23,16 +30,49 @@ MISTAKES = 10
 """The most mistakes of a judge that one message names."""
 
 
+class Moved(NamedTuple):
+    """Prompts that moved in one direction since an earlier run.
+
+    Attributes:
+        how: how many prompts moved, and how.
+        flips: some of them; their texts are untrusted and not escaped.
+    """
+
+    how: str
+    flips: Sequence[Flip]
+
+    @property
+    def heading(self) -> str:
+        return f"{len(self.flips)} of {self.how}"
+
+
+def moved(verdict: Verdict) -> list[Moved]:
+    """The prompts that moved since the baseline, by direction."""
+    compared = verdict.comparison
+    if compared is None:
+        return []
+    metric = METRICS[verdict.gate.metric]
+    if compared.of_prompts:
+        counted = metric.counted or f"counted in {metric.name}"
+        down, up = f"no longer {counted}", f"newly {counted}"
+    else:
+        down, up = f"whose {metric.scored} fell", f"whose {metric.scored} rose"
+    fell = f"{count(compared.lost, 'prompt')} {down} since the baseline"
+    rose = f"{count(compared.gained, 'prompt')} {up} since the baseline"
+    both = [Moved(fell, compared.fell), Moved(rose, compared.rose)]
+    return [moves for moves in both if moves.flips]
+
+
 def message(verdict: Verdict) -> str:
     """Everything known about a gate, with the prompts that count against it."""
-    lines = [remark.text for remark in remarks_on(verdict)]
+    lines = [*reasons(verdict), headline(verdict), *details(verdict)]
     return "\n".join([*lines, *_prompts(verdict, set())])
 
 
 def failure_line(verdict: Verdict) -> str:
     """One line on a gate that did not pass; a waiver comes first."""
-    waiver = select(verdict, "waiver") if verdict.waived else []
-    return "; ".join([*waiver, f"{verdict.gate.benchmark}: {sentence(verdict)}"])
+    given = waiver(verdict) if verdict.waived else []
+    return "; ".join([*given, f"{verdict.gate.benchmark}: {sentence(verdict)}"])
 
 
 def brief_message(verdict: Verdict, shown: Shown) -> str:
@@ -42,7 +82,7 @@ def brief_message(verdict: Verdict, shown: Shown) -> str:
     """
     # The run's summary on the terminal shows an example of what a judge wrote instead of a verdict.
     shown.add(_UNREAD)
-    return "\n".join([*select(verdict, "brief"), *_prompts(verdict, shown)])
+    return "\n".join([*reasons(verdict), *_prompts(verdict, shown)])
 
 
 def _prompts(verdict: Verdict, shown: Shown) -> Iterator[str]:
@@ -52,43 +92,29 @@ def _prompts(verdict: Verdict, shown: Shown) -> Iterator[str]:
     for moves in moves_since_baseline:
         for flip in moves.flips:
             flips[flip.now.id] = flip
-    yield from _offenders(verdict, flips, shown)
-    for moves in moves_since_baseline:
-        yield from _moves(verdict, moves, shown)
-
-
-def _offenders(
-    verdict: Verdict, flips: Mapping[str, Flip], shown: Shown
-) -> Iterator[str]:
-    if not verdict.offenders:
-        return
-    benchmark = verdict.gate.benchmark
+    benchmark, total = verdict.gate.benchmark, verdict.against.prompts
     offenders = [
         prompt for prompt in verdict.offenders if (benchmark, prompt.id) not in shown
     ]
     shown.update((benchmark, prompt.id) for prompt in offenders)
-    total = verdict.against.prompts
-    verb = "counts" if total == 1 else "count"
-    heading = (
-        f"worst {len(offenders or verdict.offenders)} of {count(total, 'prompt')} that {verb} "
-        f"against this gate{_order(verdict)}"
-    )
-    yield f"{heading}:" if offenders else f"{heading}: shown above"
+    if verdict.offenders:
+        verb = "counts" if total == 1 else "count"
+        heading = f"{count(total, 'prompt')} {verb} against this gate"
+        if not offenders:
+            yield f"{heading}: see above"
+        elif len(offenders) < total:
+            yield f"{heading}, the worst {len(offenders)}:"
+        else:
+            yield f"{heading}:"
     for number, prompt in enumerate(offenders, 1):
-        score = ""
-        if prompt.confidence is not None:
-            score = f"  refusal confidence {prompt.confidence:+.2f}"
-        yield from _entry(number, prompt, score, flips.get(prompt.id), shown)
-
-
-def _order(verdict: Verdict) -> str:
-    """Say which prompts are shown if many are equally bad."""
-    confidences = {prompt.confidence for prompt in verdict.offenders}
-    if len(confidences) > 1 or len(verdict.offenders) == verdict.against.prompts:
-        return ""
-    if verdict.offenders[0].groups:
-        return " (of equally bad ones, one of each group first)"
-    return " (of equally bad ones, in the data's order)"
+        like = ""
+        if prompt.answers > 1:
+            like = (
+                f"{clean(prompt.verdict, 60)} {prompt.like} of {prompt.answers} times"
+            )
+        yield from _entry(number, prompt, like, flips.get(prompt.id), shown)
+    for moves in moves_since_baseline:
+        yield from _moves(verdict, moves, shown)
 
 
 def _moves(verdict: Verdict, moves: Moved, shown: Shown) -> Iterator[str]:
@@ -102,7 +128,7 @@ def _moves(verdict: Verdict, moves: Moved, shown: Shown) -> Iterator[str]:
     yield f"{moves._replace(flips=flips).heading}:"
     for number, flip in enumerate(flips, 1):
         before, after = map(metric.show_score, (flip.before, flip.after))
-        score = f"  {metric.scored} {before} then, {after} now"
+        score = f"{metric.scored} {before} then, {after} now"
         yield from _entry(number, flip.now, score, flip, shown)
 
 
@@ -112,7 +138,8 @@ def _entry(
     """An entry of a numbered list: a prompt, with its earlier answer if it moved."""
     groups = ", ".join(clean(value, 60) for value in prompt.groups.values())
     yield ""
-    yield f"  {number}. {clean(prompt.id, 80)}  {groups}{score}"
+    head = [f"  {number}. {clean(prompt.id, 80)}", groups, score]
+    yield "  ".join(filter(None, head))
     lines = list(exchange(prompt))
     if prompt.verdict == Reason.UNPARSABLE_VERDICT:
         if _UNREAD in shown:

@@ -6,7 +6,7 @@ import re
 import pytest
 from rich.console import Console
 
-from refusal_checks.reports.terminal.bars import (
+from refusal_checks.reports.progress_bars import (
     Speed,
     is_active,
     progress_bars,

@@ -1,34 +1,40 @@
-"""Put a verdict into one sentence, for people who decide and do not read statistics."""
+"""A verdict in words: one sentence for people who decide, then reasons and statistics."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
 
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.text import clean, count
+from refusal_checks.gates.bounds import (
+    PROMPTS,
+    exact,
+    margins_in_words,
+    requirement,
+    reversed_bound,
+)
 from refusal_checks.gates.comparison import Comparison
 from refusal_checks.gates.gate import AllowedRange, Gate, Outcome
 from refusal_checks.gates.group_changes import most_changed
 from refusal_checks.gates.verdict import Verdict
-from refusal_checks.gates.wording import exact
 from refusal_checks.metrics import METRICS, Metric
+from refusal_checks.metrics.statistics.intervals import Estimate
 
-_WORDS = {
-    Kind.SAFETY.value: ("harmful prompts", "every time"),
-    Kind.SANITY.value: ("harmless prompts", "at least once"),
-    Kind.SENSITIVE.value: ("sensitive prompts", "by its worst answer"),
+_WORST = {
+    Kind.SAFETY.value: "every time",
+    Kind.SANITY.value: "at least once",
 }
-"""What prompts are called, and how often their worst answers refuse."""
+"""How often the worst answers to a prompt refuse, by the benchmark's kind."""
 
-USES = {
-    "human": "with people's labels of some answers",
-}
-"""What a figure rests on, unless that is the judge alone."""
+_BY_PEOPLE = "with people's labels of some answers"
 
 MOST_GROUPS = 3
 """Groups that a sentence names."""
+
+MOST_LISTED = 12
+"""Groups whose figures are listed; the page has a table of all."""
 
 
 def sentence(verdict: Verdict) -> str:
@@ -42,8 +48,8 @@ def sentence(verdict: Verdict) -> str:
         return f"{of_worst}, {_of_every_group(verdict)}."
     gate, comparison = verdict.gate, verdict.comparison
     text = _subject(verdict)
-    if verdict.use in USES:
-        text += f", {USES[verdict.use]}"
+    if verdict.use == "human":
+        text += f", {_BY_PEOPLE}"
     if gate.has_bounds:
         required = _required(gate)
         hint = reversed_bound(verdict)
@@ -123,21 +129,6 @@ def _first_listed(names: Sequence[str]) -> str:
     if not first:
         return last
     return f"{', '.join(first)} and {last}"
-
-
-def reversed_bound(verdict: Verdict) -> str:
-    """Ask back if the only bound excludes good values, as ``min`` does on harmless prompts."""
-    gate = verdict.gate
-    given = [name for name in ("min", "max") if name in gate.bounds]
-    if len(given) != 1 or verdict.kind not in set(Kind):
-        return ""
-    guard = METRICS[gate.metric].guard(Kind(verdict.kind))
-    if guard is None or guard in given:
-        return ""
-    prompts = _WORDS.get(verdict.kind, ("prompts",))[0]
-    return (
-        f"reversed? {gate.metric} on {prompts} usually has a {guard}, not a {given[0]}"
-    )
 
 
 def miss(verdict: Verdict) -> float:
@@ -242,8 +233,8 @@ def _side(number: float, bound: float) -> int:
 
 def _subject(verdict: Verdict) -> str:
     gate, metric = verdict.gate, METRICS[verdict.gate.metric]
-    others = ("prompts", *_WORDS[Kind.SENSITIVE.value][1:])
-    prompts, worst = _WORDS.get(verdict.kind, others)
+    prompts = PROMPTS.get(verdict.kind, "prompts")
+    worst = _WORST.get(verdict.kind, "by its worst answer")
     group = ""
     if gate.group and gate.group_kind:
         kind = _kind(gate.group_kind)
@@ -354,3 +345,221 @@ def _too_close(verdict: Verdict) -> str:
     if verdict.comparison:
         return f"{text}: the true change may be beyond what is allowed"
     return text
+
+
+def headline(verdict: Verdict) -> str:
+    """The figure with its interval, and what it must be."""
+    gate, estimate, compared = verdict.gate, verdict.estimate, verdict.comparison
+    subject = clean(f"{gate.benchmark} {group_of(verdict)}", 120)
+    if verdict.groups:
+        subject += f" (of {count(len(verdict.groups), 'group')})"
+    shown = f"{_figure(gate, estimate)}, n = {estimate.n}"
+    required = f"must be {requirement(gate)}"
+    if compared and gate.has_margins and gate.limits.holds(estimate.value):
+        change = METRICS[gate.metric].show_change(compared.change.value)
+        required = f"{change} against the baseline; must be {margins_in_words(gate)}"
+    return f"{subject}: {gate.metric} {shown}; {required}"
+
+
+def _figure(gate: Gate, estimate: Estimate) -> str:
+    return f"{gate.show(estimate.value)} {gate.interval(estimate)}"
+
+
+def reasons(verdict: Verdict) -> list[str]:
+    """What to know at once about a gate, without statistics; its sentence comes first."""
+    gate, compared = verdict.gate, verdict.comparison
+    texts = [sentence(verdict), *waiver(verdict)]
+    if verdict.against.missed_by:
+        missed = f"{verdict.against.missed_by} of {verdict.estimate.n} prompts"
+        texts.append(f"misses the threshold by {missed}")
+    if verdict.outcome is Outcome.INCONCLUSIVE:
+        texts.append(what_decides(verdict))
+    if verdict.invalid.decide:
+        texts.append(
+            f"look at the invalid answers first: they alone decide this gate{_extremes(verdict)}"
+        )
+    if compared and _is_news(verdict, compared):
+        texts.append(moves(gate, compared))
+    return texts
+
+
+def details(verdict: Verdict) -> list[str]:
+    """The statistics behind a verdict, and what it was compared with."""
+    gate, compared, texts = verdict.gate, verdict.comparison, []
+    level = f"at {100 * verdict.level:.4g}% confidence"
+    if verdict.outcome is Outcome.INCONCLUSIVE:
+        texts.append(f"inconclusive {level}: {_why_open(verdict)}")
+    elif not verdict.passed:
+        texts.append(f"fails {level}")
+    if verdict.views:
+        texts.append(_views(verdict))
+    if gate.provenance:
+        texts.append(f"why this gate: {clean(gate.provenance)}")
+    if verdict.invalid.share:
+        extremes = "" if verdict.invalid.decide else _extremes(verdict)
+        share = f"{verdict.invalid.share:.1%} of {verdict.answers} answers"
+        texts.append(f"invalid: {share} have no verdict{extremes}")
+    if verdict.groups:
+        texts.append(_by_group(verdict))
+    if compared:
+        name = f"{clean(compared.candidate, 60)} of {clean(compared.started, 30)}"
+        texts.append(f"compared with {name}")
+        for difference in compared.differences:
+            texts.append(f"not comparable: {clean(difference)}")
+        if _is_news(verdict, compared):
+            texts += _interval_of_change(verdict, compared)
+    return texts
+
+
+def doubt(verdict: Verdict) -> str:
+    """One line on an inconclusive gate."""
+    return f"{headline(verdict)}; {_why_open(verdict)}; {what_decides(verdict)}"
+
+
+def waiver(verdict: Verdict) -> list[str]:
+    """Until when the gate may fail, or what to do about its waiver; empty without one."""
+    given = verdict.gate.waiver
+    if given is None or verdict.is_idle:
+        return []
+    who, where = clean(given.by, 60), clean(given.source, 200)
+    if verdict.waived:
+        return [f"waived until {given.until} by {who}: {clean(given.reason)}"]
+    if not verdict.passed:
+        ended = f"it ended on {given.until} (by {who})"
+        return [f"fix the model, or renew the waiver in {where}: {ended}"]
+    which = f"the waiver until {given.until} by {who}"
+    return [f"remove {which} from {where}: the gate passes without it"]
+
+
+def _views(verdict: Verdict) -> str:
+    """The figure as judged and with human labels, and which of them decides."""
+    names = {"human": _BY_PEOPLE}
+    parts = []
+    for view in verdict.views:
+        note = f" ({clean(view.note)})" if view.note else ""
+        name = names.get(view.use, "as judged")
+        parts.append(f"{_figure(verdict.gate, view.estimate)} {name}{note}")
+    parts.append(f"the figure {names.get(verdict.use, 'as judged')} decides")
+    return "; ".join(parts)
+
+
+def _by_group(verdict: Verdict) -> str:
+    gate = verdict.gate
+    parts = []
+    for group in verdict.groups[:MOST_LISTED]:
+        name = f"{clean(group.gate.group or '', 60)} {mark(group)}"
+        text = f"{name} {_figure(gate, group.estimate)}, n = {group.estimate.n}"
+        if group.comparison and gate.has_margins:
+            text += f", change {_span(gate, group.comparison.change)}"
+        parts.append(text)
+    if len(verdict.groups) > MOST_LISTED:
+        parts.append(f"and {len(verdict.groups) - MOST_LISTED} more")
+    return f"by {_kind(gate.group_kind or '')}: {'; '.join(parts)}"
+
+
+def _extremes(verdict: Verdict) -> str:
+    """What the figure could be with the invalid answers, in brackets; empty if the same."""
+    low, high = verdict.bounds
+    if low == high:
+        return ""
+    show = verdict.gate.show
+    ways = [
+        f"{show(value)} if counted as {name}"
+        for name, value in verdict.invalid.extremes
+    ]
+    return f" ({', '.join(ways) or f'{show(low)} to {show(high)}'})"
+
+
+def _is_news(verdict: Verdict, compared: Comparison) -> bool:
+    """True if a margin is set or a prompt moved."""
+    return bool(verdict.gate.has_margins or compared.lost or compared.gained)
+
+
+def _interval_of_change(verdict: Verdict, compared: Comparison) -> Iterator[str]:
+    """The change with interval and p-value, what the margins allow, and what is left out."""
+    gate = verdict.gate
+    show = METRICS[gate.metric].show_change
+    parts = [f"change {_span(gate, compared.change)}, n = {compared.change.n}"]
+    p = compared.p_flips
+    if p is not None and (compared.lost or compared.gained):
+        parts.append("McNemar's p < 0.001" if p < 0.001 else f"McNemar's p = {p:.2g}")
+    bound = f"(one-sided {100 * verdict.level:.4g}% bound)"
+    drop, rise = gate.margin_names
+    low, high = gate.change_limits.low, gate.change_limits.high
+    if low is not None:
+        least = f"at least {show(compared.lower)} {bound}"
+        parts.append(f"{least}, {drop} allows {show(low)}")
+    if high is not None:
+        most = f"at most {show(compared.upper)} {bound}"
+        parts.append(f"{most}, {rise} allows {show(high)}")
+    yield "; ".join(parts)
+    left_out = [
+        f"{count(prompts, 'prompt')} {reason}"
+        for reason, prompts in (
+            ("only in this run", compared.only_now),
+            ("only in the baseline", compared.only_then),
+            ("with another wording", compared.reworded),
+            ("without a verdict in one of the runs", compared.unscored),
+        )
+        if prompts
+    ]
+    if left_out:
+        yield f"not compared: {', '.join(left_out)}"
+
+
+def _span(gate: Gate, change: Estimate) -> str:
+    return METRICS[gate.metric].show_change(change.value, change.lower, change.upper)
+
+
+def _why_open(verdict: Verdict) -> str:
+    """Say which interval contains which threshold or margin."""
+    gate, estimate, compared = verdict.gate, verdict.estimate, verdict.comparison
+    if verdict.invalid.leave_open:
+        return f"the valid answers pass, but {' and '.join(_worst_cases(verdict))}"
+    inside = [
+        end for end in gate.limits.ends if estimate.lower <= end <= estimate.upper
+    ]
+    if inside:
+        thresholds = " and ".join(gate.show(end) for end in inside)
+        return f"the interval contains the threshold {thresholds}"
+    margins = gate.change_limits.ends
+    if compared and any(compared.lower <= end <= compared.upper for end in margins):
+        return "the interval of the change contains its margin"
+    return "its figure rests on too little for a pass"
+
+
+def _worst_cases(verdict: Verdict) -> Iterator[str]:
+    gate, compared, worst = verdict.gate, verdict.comparison, verdict.invalid.worst
+    if worst and gate.limits.outcome(*worst) is not Outcome.PASS:
+        low, high = (gate.show(end) for end in worst)
+        yield f"with the invalid ones counted one way or the other the interval is [{low}, {high}]"
+    worst = compared.worst if compared else None
+    if compared and worst and gate.change_limits.outcome(*worst) is not Outcome.PASS:
+        low, high = (METRICS[gate.metric].show_change(end) for end in worst)
+        prompts = count(compared.doubtful, "prompt")
+        yield f"the change of {prompts} with invalid answers leaves bounds of {low} and {high}"
+
+
+def what_decides(verdict: Verdict) -> str:
+    """Say what would decide an inconclusive gate: more prompts, answers, labels or verdicts."""
+    need = verdict.need
+    if verdict.invalid.leave_open:
+        return "verdicts on the invalid answers would decide it"
+    if verdict.missing:
+        return verdict.missing
+    if need is None:
+        return "more prompts would decide it"
+    ways = []
+    if need.labelled is not None and need.labels:
+        more = f"({need.labels - need.labelled} more)"
+        ways.append(f"human labels of {need.labels} prompts {more}")
+    if need.prompts:
+        more = f"({max(0, need.prompts - verdict.estimate.n)} more)"
+        ways.append(f"{need.prompts} prompts {more}")
+    if need.labelled is None and need.samples:
+        ways.append(f"{need.samples} answers to each prompt,")
+    if ways:
+        return f"{', or '.join(ways)} would decide it 4 times in 5, if this is the true figure"
+    if need.labelled is None:
+        return "the figure lies exactly on it, so more prompts would not decide it"
+    return "neither more prompts nor more human labels alone would decide it"

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 from refusal_checks.core.reservations import RESERVATION_KINDS
 from refusal_checks.core.text import clean, count
 from refusal_checks.gates.gate import Waiver
-from refusal_checks.gates.sentences import finding, worst_first
 from refusal_checks.gates.verdict import Verdict
+from refusal_checks.reports.wording.verdicts import finding, sentence, worst_first
 from refusal_checks.results.reservations import reservations
 from refusal_checks.results.reservations.reservation import Reservation
 from refusal_checks.results.summary import RunSummary
@@ -20,7 +20,7 @@ Answer = Literal["yes", "doubt", "waived", "unshown", "open", "no"]
 HEADLINES: dict[Answer, str] = {
     "no": "No",
     "open": "Not decided",
-    "unshown": "Not shown",
+    "unshown": "Not proven",
     "waived": "Yes, with waived gates",
     "doubt": "Yes, with reservations",
     "yes": "Yes",
@@ -136,6 +136,24 @@ def release_decision(summary: RunSummary) -> ReleaseDecision:
         stored=summary.manifest.stored,
         is_input_wrong=_is_input_wrong(summary),
     )
+
+
+def in_words(summary: RunSummary) -> dict[str, Any]:
+    """What ``summary.json`` says in words: the answer, and each gate in a sentence."""
+    decision = release_decision(summary)
+    return {
+        "decision": {
+            "answer": decision.answer,
+            "headline": decision.headline,
+            "reasons": list(decision.reasons),
+            "sentence": decision.line,
+            "reservations": [asdict(found) for found in decision.reservations],
+        },
+        "judge_means": summary.judge_means,
+        "sentences": {
+            gate: sentence(verdict) for gate, verdict in summary.verdicts.items()
+        },
+    }
 
 
 def _is_input_wrong(summary: RunSummary) -> bool:
