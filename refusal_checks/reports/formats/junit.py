@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from refusal_checks.results.run_folder import RunFolder, RunView
+from refusal_checks.reports.run_view import RunView
+from refusal_checks.results.run_folder import RunFolder
 
 OPTION = ""
 VARIABLE = ""
