@@ -75,6 +75,7 @@ def assemble(
             _require_loadable("--judge", model, say)
     loaded = load_prompts(
         gates,
+        config.measured,
         config.benchmarks,
         config.mirror,
         config.multiple_choice,
@@ -125,7 +126,7 @@ def _judges(
     checked = None
     if config.trust.floors:
         # The check alone (-m judge) is for all gates of the run file.
-        checked = judged or {name: config.benchmarks[name] for name in config.gated}
+        checked = judged or {name: config.benchmarks[name] for name in config.evaluated}
     usual = config.judging.sampling.max_answer_chars
     ways = panel.ways(judged, checked, usual)
     judges = judge_panels(

@@ -124,9 +124,9 @@ class RunConfig:
     """Configuration of a run; ``prepare`` hands each part to what needs it.
 
     With a mirror of public data, nothing is downloaded. ``rules`` do not contain human labels yet.
-    ``gated`` names the benchmarks with gates, for a check of judges alone. ``written`` holds the
-    keys of the spec that were set, for the manifest, and ``accepted`` the reservations that it
-    accepts.
+    ``evaluated`` names all benchmarks of the run files, for a check of judges alone, and
+    ``measured`` those of this run that have no gate. ``written`` holds the keys of the spec that
+    were set, for the manifest, and ``accepted`` the reservations that it accepts.
     """
 
     answering: CandidateConfig
@@ -137,7 +137,8 @@ class RunConfig:
     stored_only: bool = False
     retry_unfinished: bool = False
     benchmarks: Mapping[str, Benchmark] = field(default_factory=dict)
-    gated: tuple[str, ...] = ()
+    evaluated: tuple[str, ...] = ()
+    measured: tuple[str, ...] = ()
     mirror: Path | None = None
     multiple_choice: settings.MultipleChoice = field(
         default_factory=settings.MultipleChoice

@@ -90,7 +90,7 @@ def configure(spec: RunSpec, kept: Folders) -> RunConfig:
         stored_only=spec.store.only,
         retry_unfinished=spec.store.retry_unfinished,
         benchmarks=_benchmarks(spec, mirror),
-        gated=tuple(dict.fromkeys(gate.benchmark for gate in spec.gates)),
+        evaluated=spec.evaluated,
         mirror=mirror,
         multiple_choice=spec.multiple_choice,
         limits=spec.limits,

@@ -50,15 +50,14 @@ class Decider:
         try:
             rules = self._rules_of(benchmark, records)
         except LabelError as fault:
-            self.summary.mislabelled += [gate.id for gate in benchmark.gates]
+            self.summary.mislabelled += benchmark.ids
             return self.undecided(name, str(fault))
         earlier = self.earlier.get(name)
         return decide_all(benchmark.gates, records, rules, earlier)
 
     def undecided(self, name: str, why: str) -> Decided:
-        """Return the outcomes of a benchmark's gates when no verdict is possible."""
-        gates = self.benchmarks[name].gates
-        return {gate.id: EvaluationError(why) for gate in gates}
+        """Say why a benchmark has no outcome."""
+        return dict.fromkeys(self.benchmarks[name].ids, EvaluationError(why))
 
     def _rules_of(self, benchmark: GatedBenchmark, records: Records) -> Rules:
         """The rules for a benchmark, with human labels of its answers.

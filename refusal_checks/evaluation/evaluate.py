@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -17,7 +18,6 @@ from refusal_checks.evaluation.configure import configure, folders
 from refusal_checks.evaluation.interrupts import as_interrupts, ctrl_c_raises
 from refusal_checks.evaluation.result import RunResult
 from refusal_checks.evaluation.run import Run
-from refusal_checks.gates.gate import Gate
 from refusal_checks.reports import formats
 from refusal_checks.reports.run_view import RunView
 from refusal_checks.results import project
@@ -63,7 +63,8 @@ def evaluate(
         on_event: called with each event, in order (see ``results.events``); ``print`` shows them.
             The evaluation waits for it. If it raises, it gets no further events, and ``evaluate``
             raises the exception at the end.
-        gates: ids of the gates to decide; None for all. With none, only the judge is checked.
+        gates: ids of the gates to decide, and of benchmarks without gates to measure; None for
+            all. With none, only the judge is checked.
         run_id: the name of the run's folder; by default the time.
         kept: folders of the store and of runs, unless the spec names them.
         write_reports: write the files that the spec's ``reports`` name.
@@ -81,7 +82,7 @@ def evaluate(
     session = _Session(
         spec,
         EventHub(on_event),
-        _selected(gates, spec.gates),
+        _selected(gates, spec),
         run_id or project.new_run_id(),
         kept or folders(spec),
     )
@@ -90,14 +91,13 @@ def evaluate(
     return session.work(write_reports)
 
 
-def _selected(gates: Collection[str] | None, all_gates: Sequence[Gate]) -> list[Gate]:
-    """The gates with these ids; UserError if one does not exist."""
+def _selected(gates: Collection[str] | None, spec: RunSpec) -> Collection[str]:
+    """The ids to evaluate; UserError if one does not exist."""
     if gates is None:
-        return list(all_gates)
-    known = [gate.id for gate in all_gates]
+        return spec.ids
     for gate_id in gates:
-        require_known(gate_id, known, "gates", "gate", UserError)
-    return [gate for gate in all_gates if gate.id in gates]
+        require_known(gate_id, spec.ids, "gates", "gate", UserError)
+    return gates
 
 
 def _has_loop() -> bool:
@@ -144,13 +144,13 @@ class _Session:
         self,
         spec: RunSpec,
         events: EventHub,
-        gates: Sequence[Gate],
+        selected: Collection[str],
         run_id: str,
         kept: Folders,
     ) -> None:
         self._spec = spec
         self._events = events
-        self._gates = gates
+        self._selected = selected
         self._run_id = run_id
         self._kept = kept
         self._run: Run | None = None
@@ -251,7 +251,10 @@ class _Session:
         from refusal_checks.evaluation.prepare import prepare
 
         read_anew()
-        config = configure(self._spec, self._kept)
+        spec, selected = self._spec, self._selected
+        gates = [gate for gate in spec.gates if gate.id in selected]
+        measured = [name for key, name in spec.measured.items() if key in selected]
+        config = replace(configure(spec, self._kept), measured=tuple(measured))
         keep_private(self._kept.own)
         path = self._kept.runs / self._run_id
         is_name = Path(self._run_id).name == self._run_id
@@ -262,11 +265,11 @@ class _Session:
         self._lock = StoreLock(config.store)
         self._lock.take(path, self._events.say, lambda: self._is_cancelled)
         servers = StoredModels() if config.stored_only else None
-        prepared = prepare(config, self._gates, path, self._events.say, servers)
+        prepared = prepare(config, gates, path, self._events.say, servers)
         selection = {
-            "selected": len(self._gates),
-            "known": len(self._spec.gates),
-            "all_required": self._spec.settings.require_all,
+            "selected": len(gates),
+            "known": len(spec.gates),
+            "all_required": spec.settings.require_all,
         }
         summary = prepared.summary
         summary.manifest = summary.manifest.extended(gates=selection)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from refusal_checks.benchmarks import Benchmark
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.evaluation.planning import Judges, Plan
-from refusal_checks.gates.gate import Gate
+from refusal_checks.gates.gate import Gate, measured_id
 from refusal_checks.judges import kind_of
 from refusal_checks.judges.judge import Judge, JudgeKind
 from refusal_checks.judges.panel import way_of
@@ -27,6 +27,11 @@ class GatedBenchmark:
     @property
     def name(self) -> str:
         return self.definition.name
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """What it decides: its gates, or else its measurement."""
+        return tuple(gate.id for gate in self.gates) or (measured_id(self.name),)
 
     @property
     def kind(self) -> JudgeKind:
@@ -50,7 +55,7 @@ def gated_benchmarks(
     plan: Plan,
     judges: Judges,
 ) -> dict[str, GatedBenchmark]:
-    """All benchmarks that a run evaluates or has gates on, by name."""
+    """All benchmarks that a run evaluates, by name."""
     return {
         name: GatedBenchmark(
             definition=catalogue[name],

@@ -45,6 +45,7 @@ class Loaded(NamedTuple):
 
 def load_prompts(
     gates: Sequence[Gate],
+    measured: Sequence[str],
     benchmarks: Benchmarks,
     mirror: Path | None,
     multiple_choice: MultipleChoice,
@@ -53,14 +54,14 @@ def load_prompts(
     *,
     redact: bool,
 ) -> Loaded:
-    """Load the prompts of the gates' benchmarks; note which are left out.
+    """Load the prompts of the gates' benchmarks and of those measured; note which are left out.
 
     For a partial recording, load only prompts that it has answers to.
 
     Raises:
         UserError: the data cannot be read, or a gate's group is not in it.
     """
-    names = list(dict.fromkeys(gate.benchmark for gate in gates))
+    names = list(dict.fromkeys([*(gate.benchmark for gate in gates), *measured]))
     with hub.leaving_no_copy(redact):
         whole = _whole(names, benchmarks, mirror, multiple_choice)
     usual = {

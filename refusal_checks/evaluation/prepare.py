@@ -31,7 +31,7 @@ from refusal_checks.evaluation.planning import (
 from refusal_checks.evaluation.provenance import manifest
 from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.estimates import Rules
-from refusal_checks.gates.gate import Gate
+from refusal_checks.gates.gate import Gate, measured_id
 from refusal_checks.models.names import remark_on
 from refusal_checks.results.redact import Redaction
 from refusal_checks.results.summary import RunSummary
@@ -71,9 +71,14 @@ class PreparedRun:
 
     @property
     def is_complete(self) -> bool:
-        decided = len(self.summary.verdicts) + len(self.summary.errors)
-        checked = self.checks.why_idle or self.checks.faults or self.summary.judge
-        return decided == len(self.gates) and bool(checked)
+        summary = self.summary
+        done = {*summary.verdicts, *summary.errors}
+        done.update(map(measured_id, summary.benchmarks))
+        checked = self.checks.why_idle or self.checks.faults or summary.judge
+        is_decided = all(
+            done.issuperset(benchmark.ids) for benchmark in self.benchmarks.values()
+        )
+        return is_decided and bool(checked)
 
     def in_flight(self) -> int:
         """Number of prompts to answer or judge concurrently."""

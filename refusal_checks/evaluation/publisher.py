@@ -199,7 +199,7 @@ class Publisher:
         }
         self._update_totals()
         self._done.add(name)
-        self._published(tuple(decided))
+        self._published(self._benchmarks[name].ids)
 
     def _note(self, benchmark: GatedBenchmark, records: Sequence[Record]) -> None:
         """Note limits that made answers invalid, and verdicts that could not be read."""

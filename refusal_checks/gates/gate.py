@@ -86,6 +86,11 @@ def today() -> date:
     return datetime.now(UTC).date()
 
 
+def measured_id(benchmark: str) -> str:
+    """The id of a benchmark without a gate, beside the ids of gates."""
+    return f"{benchmark}-measured"
+
+
 @dataclass(frozen=True)
 class Waiver:
     """Permission to release although a gate fails."""

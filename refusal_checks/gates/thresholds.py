@@ -192,20 +192,23 @@ def _gate_keys(
 def _with_defaults(
     written: Written, merged: Mapping[str, BenchmarkTable], settings: GateSettings
 ) -> Written:
-    """All gates, with each benchmark's default gates after its own."""
+    """All gates, with each benchmark's default gates after its own.
+
+    A benchmark without any other gate has none on invalid answers either: it is only measured.
+    """
     gates: Written = {}
     for name, table in merged.items():
-        gates |= {key: several for key, several in written.items() if key[0] == name}
-        defaults = {invalid_rate.name: _INVALID}
+        own = {key: several for key, several in written.items() if key[0] == name}
         kind = judges.discover().get(table.judge or Benchmark.judge)
         may_refuse = kind is None or kind.verdicts in rejection_rate.reads
         expected = _EXPECTED.get(table.expect or "")
-        if expected and may_refuse and not table.options:
-            defaults = {rejection_rate.name: expected, **defaults}
-        for metric, bounds in defaults.items():
-            key = (name, metric, None, None)
-            if key not in gates:
-                gates[key] = tables.gates_of(key, SOURCE, bounds, settings)
+        key = (name, rejection_rate.name, None, None)
+        if expected and may_refuse and not table.options and key not in own:
+            own[key] = tables.gates_of(key, SOURCE, expected, settings)
+        key = (name, invalid_rate.name, None, None)
+        if any(own.values()) and key not in own:
+            own[key] = tables.gates_of(key, SOURCE, _INVALID, settings)
+        gates |= own
     return gates
 
 

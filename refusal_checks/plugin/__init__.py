@@ -161,14 +161,16 @@ def refusal_result(request: pytest.FixtureRequest) -> RunResult:
 
 
 @pytest.fixture
-def refusal_verdict(request: pytest.FixtureRequest, refusal_gate: Gate) -> Verdict:
-    """The verdict of the test's gate."""
+def refusal_verdict(
+    request: pytest.FixtureRequest, refusal_gate: Gate | str
+) -> Verdict | None:
+    """The verdict of the test's gate; None for a benchmark that is only measured."""
     return activate(request.config).outcomes.verdict(request, refusal_gate)
 
 
 @pytest.fixture
 def refusal_require_pass(
-    request: pytest.FixtureRequest, refusal_verdict: Verdict
+    request: pytest.FixtureRequest, refusal_verdict: Verdict | None
 ) -> Callable[[], None]:
     """A function that fails the test, with the gate's message, unless the gate passed."""
     return activate(request.config).outcomes.pass_check(request, refusal_verdict)

@@ -114,8 +114,7 @@ class GateSession:
         if not floors:
             return ()
         verdicts = {
-            kind_of(self.benchmarks[gate.benchmark]).verdicts
-            for gate in self.spec.gates
+            kind_of(self.benchmarks[name]).verdicts for name in self.spec.evaluated
         }
         checks = [SETS[name] for name in verdicts if name in SETS] or [REFUSALS]
         own = set(chain.from_iterable(check.figures for check in checks))
@@ -238,16 +237,19 @@ class GateSession:
         tests = [nodeid.partition("::")[2] for nodeid in nodeids]
         for named in self._config.stash.get(NAMED_TESTS, ()):
             if not any(is_named(test, named) for test in tests):
-                gates = [*self.judge_figures, *(gate.id for gate in self.spec.gates)]
+                gates = [*self.judge_figures, *self.spec.ids]
                 hint = near(gate_id(f"::{named}"), gates) or "."
                 raise pytest.UsageError(
                     f"{clean(named)}: no such gate here{hint} --collect-only -q lists them"
                 )
 
     def _selected(self, nodeids: Collection[str]) -> list[str] | None:
-        """Gates of these tests; empty if they only check the judge, None if none is of ours."""
+        """Gates of these tests; empty if they only check the judge, None if none is of ours.
+
+        Benchmarks that are only measured count as gates.
+        """
         ids = {gate_id(nodeid) for nodeid in nodeids}
-        gates = [gate.id for gate in self.spec.gates if gate.id in ids]
+        gates = [name for name in self.spec.ids if name in ids]
         checks_judge = any(
             nodeid.rpartition("::")[2].startswith(f"{JUDGE_TEST}[")
             and gate_id(nodeid) in self.judge_figures
@@ -262,7 +264,7 @@ class GateSession:
         if not asked:
             yield "no gate was collected: `refusal-checks init` writes the test file that has them"
             return
-        ids = [*self.judge_figures, *(gate.id for gate in self.spec.gates)]
+        ids = [*self.judge_figures, *self.spec.ids]
         parts = set(ids)
         for name in ids:
             parts.update(name.split("-"))

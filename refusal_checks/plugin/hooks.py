@@ -57,7 +57,9 @@ class Gates:
         gates: list[ParameterSet] = []
         figures: list[ParameterSet] = []
         try:
-            gates, figures = self._parameters.gates(), self._parameters.figures()
+            is_ours = "refusal_require_pass" in metafunc.fixturenames
+            gates = self._parameters.gates(with_measured=is_ours)
+            figures = self._parameters.figures()
         except pytest.UsageError as fault:
             self._fault = fault
         else:

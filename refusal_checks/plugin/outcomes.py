@@ -16,7 +16,7 @@ import pytest
 
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.text import clean
-from refusal_checks.gates.gate import Gate
+from refusal_checks.gates.gate import Gate, measured_id
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.floors import Figure
 from refusal_checks.plugin import xdist
@@ -53,8 +53,18 @@ class Outcomes:
         except EvaluationError as fault:
             raise _first_line(fault) from None
 
-    def verdict(self, request: pytest.FixtureRequest, gate: Gate) -> Verdict:
+    def verdict(
+        self, request: pytest.FixtureRequest, gate: Gate | str
+    ) -> Verdict | None:
         summary = self.result().summary
+        if isinstance(gate, str):
+            figures = summary.benchmarks.get(gate)
+            if figures is None:
+                why = summary.errors.get(measured_id(gate)) or summary.failure
+                raise _first_line(EvaluationError(why or "no figures"))
+            properties = junit_properties.of_measured(gate, figures)
+            request.node.user_properties.extend(properties)
+            return None
         facts = junit_properties.provenance(summary, gate.benchmark)
         verdict = summary.verdicts.get(gate.id)
         if verdict is None:
@@ -66,10 +76,12 @@ class Outcomes:
         return verdict
 
     def pass_check(
-        self, request: pytest.FixtureRequest, verdict: Verdict
+        self, request: pytest.FixtureRequest, verdict: Verdict | None
     ) -> Callable[[], None]:
 
         def check() -> None:
+            if verdict is None:  # measured, not gated
+                return
             if verdict.is_idle:
                 pytest.skip(verdict.skipped)
             if verdict.warns:

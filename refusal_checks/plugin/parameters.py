@@ -23,13 +23,17 @@ class Parameters:
         self._config = config
         self._session = session
 
-    def gates(self) -> list[ParameterSet]:
-        """Parameters with a gate for each test."""
+    def gates(self, *, with_measured: bool) -> list[ParameterSet]:
+        """Parameters with a gate for each test, or the name of a benchmark that has none."""
+        session = self._session
         params = []
-        for gate in self._session.spec.gates:
-            benchmark = self._session.benchmarks[gate.benchmark]
-            marks = self._marks(benchmark.kind)
+        for gate in session.spec.gates:
+            marks = self._marks(session.benchmarks[gate.benchmark].kind)
             params.append(pytest.param(gate, id=gate.id, marks=marks))
+        if with_measured:
+            for key, name in session.spec.measured.items():
+                marks = self._marks(session.benchmarks[name].kind)
+                params.append(pytest.param(name, id=key, marks=marks))
         return params
 
     def figures(self) -> list[ParameterSet]:

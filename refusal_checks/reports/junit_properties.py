@@ -10,8 +10,10 @@ from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.lines import line_of
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.floors import Figure, JudgeCheck
+from refusal_checks.metrics import main_metric
 from refusal_checks.reports.wording.release import ReleaseDecision
 from refusal_checks.reports.wording.verdicts import group_of, mark, sentence
+from refusal_checks.results.benchmark_summary import BenchmarkSummary
 from refusal_checks.results.summary import RunSummary
 
 FILE, LINE = "threshold_file", "threshold_line"
@@ -107,6 +109,18 @@ def of_gate(verdict: Verdict, provenance: Mapping[str, str]) -> list[tuple[str, 
         figures[f"{view.use}_interval"] = f"{estimate.lower:.6g} {estimate.upper:.6g}"
         figures[f"{view.use}_note"] = view.note or None
     return _pairs(verdict.gate, sentence(verdict), figures, provenance)
+
+
+def of_measured(benchmark: str, figures: BenchmarkSummary) -> list[tuple[str, str]]:
+    """Name and value pairs of a benchmark without a gate: its main figure."""
+    facts: dict[str, object] = {"benchmark": benchmark, "result": "measured"}
+    metric = main_metric(figures.figures)
+    if metric:
+        estimate = figures.figures[metric.name]
+        facts |= {"metric": metric.name, "value": estimate.value}
+        facts |= {"interval_lower": estimate.lower, "interval_upper": estimate.upper}
+        facts["n"] = estimate.n
+    return list(_worded(facts))
 
 
 def _groups(verdict: Verdict) -> dict[str, object]:

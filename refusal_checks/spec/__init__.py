@@ -21,7 +21,7 @@ from refusal_checks.core import extensions
 from refusal_checks.core.errors import ThresholdError, UserError
 from refusal_checks.core.settings import BenchmarkTable, Limits, MultipleChoice
 from refusal_checks.gates import thresholds, toml_file
-from refusal_checks.gates.gate import Gate
+from refusal_checks.gates.gate import Gate, measured_id
 from refusal_checks.gates.tables import GateSettings
 from refusal_checks.spec.layers import (
     Layer,
@@ -131,10 +131,10 @@ class RunSpec(BaseModel):
             for path, content in parsed.items()
         ]
         spec = cls._merged([*layers, *overrides], tuple(paths))
-        if not spec.gates:
+        if not spec.gates and not spec.measured:
             raise ThresholdError(
-                f"no gate in {', '.join(map(str, paths))}: write one, for example [xstest_unsafe] "
-                "with rejection_rate = { min = 0.80 }; without gates every model would pass"
+                f"no benchmark in {', '.join(map(str, paths))}: write a gate, for example "
+                "[xstest_unsafe] with rejection_rate = { min = 0.80 }"
             )
         return spec
 
@@ -206,6 +206,25 @@ class RunSpec(BaseModel):
     def catalogue(self) -> Mapping[str, Benchmark]:
         """All benchmarks that gates may use, including those that the files define."""
         return catalogue(self.benchmarks)
+
+    @property
+    def evaluated(self) -> tuple[str, ...]:
+        """The names of all benchmarks of the run: gated, then measured."""
+        gated = dict.fromkeys(gate.benchmark for gate in self.gates)
+        return (*gated, *self.measured.values())
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The ids of all gates, and of the benchmarks that are only measured."""
+        return (*(gate.id for gate in self.gates), *self.measured)
+
+    @property
+    def measured(self) -> dict[str, str]:
+        """The benchmarks without a gate, by id: ``{"xstest_safe-measured": "xstest_safe"}``."""
+        gated = {gate.benchmark for gate in self.gates}
+        return {
+            measured_id(name): name for name in self.benchmarks if name not in gated
+        }
 
     def where(self, key: str) -> str:
         """Name the place where a key such as ``judge.args`` was written last, for messages."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import Counter
+from xml.etree import ElementTree
 
 import pytest
 
@@ -326,3 +327,26 @@ def test_a_result_needs_a_gate_beside_it(project: Project, mode: tuple[str]) -> 
     result = project.gate("test_own.py", *mode)
     assert result.ret == 1
     assert "select gates beside this test" in shown(result)
+
+
+@in_both_modes
+def test_a_benchmark_without_a_bound_is_a_test_that_passes_and_carries_its_rate(
+    project: Project, mode: tuple[str, ...]
+) -> None:
+    project.thresholds("[smoke_unsafe]\n[smoke_safe]\nlimit = 10\n")
+    project.server.answer = careless
+    result = project.gate(*KEYWORD, "--junitxml=report.xml", *mode)
+    assert result.ret == 0, shown(result)
+    assert "NOTHING WAS GATED: 2 benchmarks were measured" in shown(result)
+    suite = ElementTree.parse(project.path / "report.xml")
+    cases = {case.get("name"): case for case in suite.iter("testcase")}
+    assert [*cases] == [
+        "test_gate[smoke_unsafe-measured]",
+        "test_gate[smoke_safe-measured]",
+    ]
+    properties = {
+        entry.get("name"): entry.get("value")
+        for entry in cases["test_gate[smoke_safe-measured]"].iter("property")
+    }
+    assert properties["metric"] == "rejection_rate"
+    assert properties["n"] == "10"

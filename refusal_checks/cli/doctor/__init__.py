@@ -198,8 +198,7 @@ def _data(plan: Plan) -> Iterator[Diagnosis]:
         return
 
     catalogue = spec.catalogue()
-    names = dict.fromkeys(gate.benchmark for gate in spec.gates)
-    benchmarks = [catalogue[name] for name in names]
+    benchmarks = [catalogue[name] for name in spec.evaluated]
     yield _gates(spec, len(benchmarks))
     yield _mirror(mirror, benchmarks, plan.is_chosen)
     prompts = checks.local_prompts(benchmarks, mirror)

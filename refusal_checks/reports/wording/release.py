@@ -15,7 +15,7 @@ from refusal_checks.results.reservations import reservations
 from refusal_checks.results.reservations.reservation import Reservation
 from refusal_checks.results.summary import RunSummary
 
-Answer = Literal["yes", "doubt", "waived", "unshown", "open", "no"]
+Answer = Literal["yes", "doubt", "waived", "unshown", "open", "no", "measured"]
 
 HEADLINES: dict[Answer, str] = {
     "no": "No",
@@ -24,6 +24,7 @@ HEADLINES: dict[Answer, str] = {
     "waived": "Yes, with waived gates",
     "doubt": "Yes, with reservations",
     "yes": "Yes",
+    "measured": "Nothing was gated",
 }
 """Answers, the most serious first."""
 
@@ -45,7 +46,8 @@ class ReleaseDecision:
         answer: ``no`` if a gate failed; ``open`` if one could not be evaluated or the judge is not
             trusted; ``unshown`` if no gate failed, but the answer rests on something that was not
             shown and that nobody accepted; ``waived`` if all failures are waived; ``doubt`` if all
-            gates passed with other reservations; else ``yes``.
+            gates passed with other reservations; ``measured`` if the run has figures but no
+            gates; else ``yes``.
         reasons: at least one, the most important first.
         decisive: the reasons for this answer, at least one.
         reservations: the reasons against relying on a yes, the weightiest first.
@@ -72,7 +74,7 @@ class ReleaseDecision:
 
     @property
     def may_ship(self) -> bool:
-        return self.exit_code == 0
+        return self.exit_code == 0 and self.answer != "measured"
 
     def __bool__(self) -> bool:
         """The same as ``may_ship``, so that ``assert result.decision`` asserts it."""
@@ -114,8 +116,10 @@ def release_decision(summary: RunSummary) -> ReleaseDecision:
     """Decide whether a run's candidate may ship, from everything in the run's summary."""
     order = list(HEADLINES)
     verdicts = [verdict for verdict in summary.verdicts.values() if not verdict.is_idle]
-    found = _weightiest_first(reservations(summary, verdicts))
     reasons = [*_reasons(summary, verdicts)]
+    found: list[Reservation] = []
+    if not _only_measures(summary):
+        found = _weightiest_first(reservations(summary, verdicts))
     for reservation in found:
         supported: Answer = "unshown" if reservation.weighs else "doubt"
         reasons.append((supported, reservation.line))
@@ -244,6 +248,16 @@ def _reasons(
         elif passed == total:
             share = "the gate" if total == 1 else f"all {total} gates"
         yield "yes", f"{share} passed"
+    if _only_measures(summary):
+        number = len(summary.benchmarks)
+        were = "was" if number == 1 else "were"
+        yield "measured", f"{count(number, 'benchmark')} {were} measured"
+
+
+def _only_measures(summary: RunSummary) -> bool:
+    """True if the run has figures, and nothing that could pass or fail."""
+    gates = summary.manifest.gates.selected or summary.verdicts or summary.errors
+    return bool(summary.benchmarks) and not gates
 
 
 def _undecided(summary: RunSummary, verdicts: list[Verdict]) -> Iterator[str]:
@@ -262,7 +276,7 @@ def _undecided(summary: RunSummary, verdicts: list[Verdict]) -> Iterator[str]:
         first, *others = summary.unexplained
         also = f" and {len(others)} more" if others else ""
         yield clean(f"{first}{also}", 300)
-    if not verdicts and not summary.errors:
+    if not verdicts and not summary.errors and not _only_measures(summary):
         gates = summary.manifest.gates
         how = "selected" if gates.known and not gates.selected else "decided"
         yield f"no gate was {how}"
