@@ -74,6 +74,7 @@ class Evaluation:
 
         async def work() -> None:
             for name, prompt in self._queue:
+                self._progress.begun(name)
                 await self._answerer.answers(prompt)
                 self._progress.answered(name)
 
@@ -81,6 +82,7 @@ class Evaluation:
 
     async def _work(self) -> None:
         for name, prompt in self._queue:
+            self._progress.begun(name)
             answers = await self._answerer.answers(prompt)
             self._progress.answered(name)
             if not self._may_judge.is_set():

@@ -14,16 +14,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from refusal_checks.core.text import clean_lines
-from refusal_checks.reports.progress_bars import (
-    Speed,
-    is_active,
-    progress_bars,
-    progress_line,
-)
 from refusal_checks.results.events import Event, Notice, Prepared, Underway
 
 if TYPE_CHECKING:
-    from rich.live import Live as Region
+    from refusal_checks.reports.progress import ProgressView
 
 REFRESH = 0.5  # seconds between two updates of the bars
 EVERY = 30.0  # seconds between two lines where there are no bars
@@ -40,11 +34,10 @@ class Live:
         self._reporter: Any = (
             reporter if reporter and config.option.verbose >= 0 else None
         )
-        self._pace = Speed()
         self._lock = threading.Lock()
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
-        self._region: Region | None = None
+        self._view: ProgressView | None = None
         self._run: Underway | None = None
 
     def see(self, event: Event) -> None:
@@ -71,60 +64,42 @@ class Live:
 
         line = clean_lines(text)
         with self._lock:
-            if self._region is not None:
-                self._region.console.print(Text(line), soft_wrap=True)
+            if self._view is not None and self._view.bars.live.is_started:
+                self._view.bars.console.print(Text(line), soft_wrap=True)
                 return
             self._reporter.ensure_newline()
             self._reporter.write_line(line)
             self._reporter.flush()
 
     def _watch(self) -> None:
-        has_bars = self._draws()
+        from rich.console import Console
+
+        from refusal_checks.reports.progress import ProgressView, is_active
+
+        reporter = self._reporter
+        draws = bool(reporter.isatty) and os.environ.get("TERM", "dumb") != "dumb"
+        # pytest has no public way to its stream.
+        console = Console(file=reporter._tw._file, no_color=not reporter.hasmarkup)
+        view = self._view = ProgressView(console, draws)
         last_line = time.monotonic()
         with suppress(OSError):  # a run goes on without its terminal
             while not self._stopped.wait(min(REFRESH, EVERY)):
-                now, run = time.monotonic(), self._run
+                run = self._run
                 if run is None or not is_active(run.progress):
                     self._hide()
                     continue
-                self._pace.see(run.progress, now)
-                if has_bars:
-                    self._draw(run)
-                elif now - last_line >= EVERY:
-                    last_line = now
-                    self._say(progress_line(run.progress, self._pace))
+                with self._lock:
+                    if draws and not view.bars.live.is_started:
+                        reporter.ensure_newline()
+                        reporter.flush()
+                        view.bars.start()
+                    view.see(run.progress)
+                if not draws and time.monotonic() - last_line >= EVERY:
+                    last_line = time.monotonic()
+                    self._say(view.line)
             self._hide()
-
-    def _draws(self) -> bool:
-        is_terminal = self._reporter.isatty
-        return bool(is_terminal) and os.environ.get("TERM", "dumb") != "dumb"
-
-    def _draw(self, run: Underway) -> None:
-        from rich.console import Console
-        from rich.live import Live as Region
-
-        with self._lock:
-            if self._region is None:
-                self._reporter.ensure_newline()
-                self._reporter.flush()
-                writer = self._reporter._tw  # pytest has no public way to its stream
-                console = Console(
-                    file=writer._file, no_color=not self._reporter.hasmarkup
-                )
-                self._region = Region(
-                    console=console,
-                    auto_refresh=False,
-                    transient=True,
-                    redirect_stdout=False,
-                    redirect_stderr=False,
-                )
-                self._region.start()
-            height = self._region.console.size.height
-            bars = progress_bars(run.progress, self._pace, height)
-            self._region.update(bars, refresh=True)
 
     def _hide(self) -> None:
         with self._lock:
-            if self._region is not None:
-                self._region.stop()
-                self._region = None
+            if self._view is not None and self._view.bars.live.is_started:
+                self._view.bars.stop()

@@ -19,12 +19,13 @@ from refusal_checks.results.summary import RunSummary
 
 @dataclass
 class Count:
-    """Progress of one benchmark: prompts planned, answered and judged, and answers so far.
+    """Progress of one benchmark: prompts planned, begun, answered and judged, and answers so far.
 
     Stored answers count, too. ``invalid`` counts answers without a verdict.
     """
 
     planned: int = 0
+    begun: int = 0
     answered: int = 0
     judged: int = 0
     answers: int = 0
@@ -61,6 +62,9 @@ class Progress:
         self.benchmarks = {
             name: count for name, count in self.benchmarks.items() if name not in names
         }
+
+    def begun(self, benchmark: str) -> None:
+        self.benchmarks[benchmark].begun += 1
 
     def answered(self, benchmark: str) -> None:
         self.benchmarks[benchmark].answered += 1

@@ -1,0 +1,102 @@
+"""How far a run has come, in words and bars."""
+
+import io
+import re
+
+import pytest
+from rich.console import Console
+
+from refusal_checks.reports.progress import ProgressView, is_active
+from refusal_checks.results.events import Count, Progress
+
+
+def progress(**judged: int) -> Progress:
+    """Benchmarks of 200 prompts each, so many of them judged, with two answers each."""
+    counts = {
+        name: Count(200, begun=n, answered=n, judged=n, answers=2 * n, done=n == 200)
+        for name, n in judged.items()
+    }
+    return Progress(counts)
+
+
+def line(*seen: tuple[float, Progress]) -> str:
+    """The line after these counts were seen at these times."""
+    now = [0.0]
+
+    def clock() -> float:
+        return now[0]
+
+    view = ProgressView(Console(file=io.StringIO()), False, clock)
+    for now[0], found in seen:
+        view.see(found)
+    return view.line
+
+
+def test_a_line_names_what_goes_on_its_speed_and_the_time_left() -> None:
+    seen = (0.0, progress(a=60, b=50, c=200)), (20.0, progress(a=120, b=50, c=200))
+    told = "a 120/200 judged, b 50/200 judged; 6 answers/s; about 77 s left"
+    assert line(*seen) == told
+    counted = progress(a=1), progress(a=1)
+    counted[0].tokens, counted[1].tokens = (lambda: 1), (lambda: 12_346)
+    assert "1,234 tokens/s" in line((0.0, counted[0]), (10.0, counted[1]))
+    slow = line((0.0, progress(a=1)), (40.0, progress(a=6)))
+    assert slow == "a 6/200 judged; 0.25 answers/s"
+    many = progress(a=1, b=2, c=3, d=4, e=5)
+    many.phase = "checking the judge"
+    assert line((0.0, many)) == (
+        "checking the judge; a 1/200 judged, b 2/200 judged, c 3/200 judged, "
+        "2 more benchmarks"
+    )
+
+
+def test_while_no_answer_arrives_the_line_says_how_many_prompts_were_asked() -> None:
+    found = progress(a=0)
+    found.benchmarks["a"].begun = 64
+    assert line((0.0, found)) == "a 0/200 judged; 64 in flight"
+    found.benchmarks["a"].answered = 60
+    found.benchmarks["a"].invalid = 1
+    said = "a 0/200 judged; 60 answered; 4 in flight; 1 answers invalid"
+    assert line((0.0, found)) == said
+
+
+def test_nothing_is_said_of_speed_before_anything_is_known_and_another_plan_begins_anew() -> (
+    None
+):
+    assert "answers/s" not in line((0.0, progress(a=1)), (5.0, progress(a=1)))
+    seen = (0.0, progress(a=100)), (10.0, progress(a=0)), (20.0, progress(a=10))
+    assert "; 2 answers/s" in line(*seen, (30.0, progress(a=20)))
+
+
+def test_what_the_store_held_is_forgotten_and_time_is_told_once_it_means_something() -> (
+    None
+):
+    stored = (0.0, progress(a=100)), (10.0, progress(a=110)), (20.0, progress(a=120))
+    assert line(*stored).endswith("; 2 answers/s; about 80 s left")
+    early = (0.0, progress(a=1)), (2.0, progress(a=50)), (4.0, progress(a=99))
+    assert "left" not in line(*early)
+    assert "left" not in line((0.0, progress(a=1)), (30.0, progress(a=3)))
+
+
+def test_there_is_something_to_show_until_all_is_done() -> None:
+    assert is_active(progress(a=1))
+    assert not is_active(progress(a=200))
+    assert is_active(Progress(phase="starting vLLM"))
+    assert not is_active(Progress())
+
+
+@pytest.mark.parametrize("size", [(100, 40), (60, 20), (40, 10)])
+def test_bars_fit_a_terminal(size: tuple[int, int]) -> None:
+    found = progress(**{f"benchmark_{n}": n for n in range(8)}, finished=200)
+    found.benchmarks["benchmark_3"].invalid = 7
+    console = Console(file=io.StringIO(), width=size[0], height=size[1])
+    view = ProgressView(console, draws=False)
+    view.see(found)
+    with console.capture() as captured:
+        console.print(view.bars.get_renderable())
+    shown = captured.get().splitlines()
+    assert len(shown) == 9
+    assert all(len(row) <= size[0] for row in shown)
+    text = "\n".join(shown)
+    assert "finished" not in text
+    if size[0] >= 100:
+        assert re.search("benchmark_3 .* 3/200 judged; 7 answers invalid", text)
