@@ -114,7 +114,7 @@ class RunResult:
         """Write JUnit XML with a case for each gate and each check of the judge."""
         from refusal_checks.reports import junit
 
-        junit.write(self.run, Path(fspath(path)))
+        junit.write(self.run.folder, Path(fspath(path)))
 
     def write_reports(self, reports: ReportsTable) -> Iterator[str]:
         """Write the files that a spec names; yield one line about each."""

@@ -22,7 +22,7 @@ from refusal_checks.judges.trust.floors import Figure
 from refusal_checks.plugin import xdist
 from refusal_checks.plugin.gate_session import GateSession
 from refusal_checks.plugin.inconclusive import InconclusiveWarning
-from refusal_checks.reports import junit_properties
+from refusal_checks.reports import junit
 from refusal_checks.reports.wording import failures
 from refusal_checks.reports.wording.verdicts import doubt
 
@@ -62,17 +62,17 @@ class Outcomes:
             if figures is None:
                 why = summary.errors.get(measured_id(gate)) or summary.failure
                 raise _first_line(EvaluationError(why or "no figures"))
-            properties = junit_properties.of_measured(gate, figures)
-            request.node.user_properties.extend(properties)
+            properties = junit.of_measured(gate, summary)
+            request.node.user_properties.extend(properties.items())
             return None
-        facts = junit_properties.provenance(summary, gate.benchmark)
         verdict = summary.verdicts.get(gate.id)
         if verdict is None:
             why = summary.errors.get(gate.id) or summary.failure or "no verdict"
-            properties = junit_properties.of_error(gate, why.partition("\n")[0], facts)
-            request.node.user_properties.extend(properties)
+            properties = junit.of_error(gate, why.partition("\n")[0], summary)
+            request.node.user_properties.extend(properties.items())
             raise _first_line(EvaluationError(why))
-        request.node.user_properties.extend(junit_properties.of_gate(verdict, facts))
+        properties = junit.of_gate(verdict, summary)
+        request.node.user_properties.extend(properties.items())
         return verdict
 
     def pass_check(
@@ -115,8 +115,8 @@ class Outcomes:
                 pytest.fail("\n".join(lines), pytrace=False)
 
         if judge:
-            properties = junit_properties.of_judge(judge, figure)
-            request.node.user_properties.extend(properties)
+            properties = junit.of_judge(judge, figure)
+            request.node.user_properties.extend(properties.items())
         return require_trust
 
     @pytest.hookimpl(wrapper=True)

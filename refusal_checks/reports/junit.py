@@ -1,17 +1,31 @@
-"""Write a result as JUnit XML without pytest: a case per gate and per check of the judge."""
+"""JUnit: properties of suite and tests, and a file for runs that pytest did not start.
+
+pytest writes its own file and gets the same properties by its own means; see ``plugin/``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from refusal_checks.core.files import write_text
 from refusal_checks.core.text import clean
+from refusal_checks.gates.comparison import Comparison
+from refusal_checks.gates.gate import Gate, measured_id
+from refusal_checks.gates.lines import line_of
+from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.check_sets import KINDS
-from refusal_checks.reports import junit_properties
-from refusal_checks.reports.run_view import RunView
+from refusal_checks.judges.trust.floors import Figure, JudgeCheck
+from refusal_checks.metrics import main_metric
+from refusal_checks.metrics.statistics.intervals import Estimate
+from refusal_checks.reports.rows import benchmark_of
 from refusal_checks.reports.wording import failures
+from refusal_checks.reports.wording.release import ReleaseDecision, release_decision
+from refusal_checks.reports.wording.verdicts import group_of, mark, sentence
+from refusal_checks.results.run_folder import RunFolder
+from refusal_checks.results.summary import RunSummary
 
 if TYPE_CHECKING:
     from junit_xml import TestCase
@@ -19,47 +33,262 @@ if TYPE_CHECKING:
 CLASS = "refusal_checks"
 """Start of the class names of gates; a benchmark's name follows."""
 
+Properties = dict[str, str]
 
-def write(run: RunView, path: Path) -> None:
+_OURS = {"benchmark", "metric", "result"}
+"""Names of properties that only our tests have all of."""
+
+
+def class_of(properties: Mapping[str, str]) -> str:
+    """The class name of a test with these properties; empty if it is not one of ours."""
+    if "canary_sha256" in properties:
+        return f"{CLASS}.judge"
+    return f"{CLASS}.{properties['benchmark']}" if properties.keys() >= _OURS else ""
+
+
+def write(run: RunFolder, path: Path) -> None:
+    """Write a case for each gate and each check of the judge."""
     from junit_xml import TestSuite, to_xml_report_string
 
-    properties = junit_properties.of_decision(run.decision)
-    suite = TestSuite(
-        clean(run.candidate, 200), list(_cases(run)), properties=properties
-    )
+    summary = run.summary()
+    name = clean(summary.manifest.shown or run.path.name, 200)
+    suite = TestSuite(name, list(_cases(summary)), properties=of_run(summary))
     write_text(path, to_xml_report_string([suite], prettyprint=False))
 
 
-def _cases(run: RunView) -> Iterator[TestCase]:
+def _cases(run: RunSummary) -> Iterator[TestCase]:
     from junit_xml import TestCase
 
-    summary = run.summary
-    for check in summary.judge.checks if summary.judge else ():
+    for check in run.judge.checks if run.judge else ():
         case = TestCase(f"test_judge[{check.name}]", f"{CLASS}.judge")
         if not check.passed and check.figure not in KINDS:
             text = "\n".join(failures.judge_message(check))
             case.add_failure_info(clean(check.headline, 500), text)
         yield case
-    for gate, verdict in summary.verdicts.items():
+    for gate, verdict in run.verdicts.items():
         case = TestCase(f"test_gate[{gate}]", f"{CLASS}.{verdict.gate.benchmark}")
-        facts = junit_properties.provenance(summary, verdict.gate.benchmark)
-        case.stdout = _as_text(junit_properties.of_gate(verdict, facts))
+        case.stdout = _as_text(of_gate(verdict, run))
         if verdict.is_idle:
             case.add_skipped_info(clean(verdict.skipped, 500))
         elif not verdict.passed:
             line = clean(failures.failure_line(verdict), 500)
             case.add_failure_info(line, failures.message(verdict))
         yield case
-    for gate, error in summary.errors.items():
-        case = TestCase(f"test_gate[{gate}]", f"{CLASS}.error")
-        case.add_error_info(clean(error.partition("\n")[0], 500))
+    gated = {verdict.gate.benchmark for verdict in run.verdicts.values()}
+    gated.update(map(benchmark_of, run.errors))
+    for name in run.benchmarks.keys() - gated:
+        case = TestCase(f"test_gate[{measured_id(name)}]", f"{CLASS}.{name}")
+        case.stdout = _as_text(of_measured(name, run))
         yield case
-    if summary.failure:
-        case = TestCase("stopped", f"{CLASS}.run")
-        case.add_error_info(clean(summary.failure.partition("\n")[0], 500))
+    faults = {f"test_gate[{gate}]": why for gate, why in run.errors.items()}
+    if run.failure:
+        faults["stopped"] = run.failure
+    for name, why in faults.items():
+        case = TestCase(name, f"{CLASS}.error")
+        case.add_error_info(clean(why.partition("\n")[0], 500))
         yield case
 
 
-def _as_text(properties: Iterable[tuple[str, str]]) -> str:
-    """Show a case's properties as its output: JUnit has properties only for suites."""
-    return "\n".join(f"{name} = {value}" for name, value in properties)
+def _as_text(properties: Properties) -> str:
+    """Show a case's properties as its output: the library has properties for suites only."""
+    return "\n".join(f"{name} = {value}" for name, value in properties.items())
+
+
+def of_run(run: RunSummary) -> Properties:
+    """Properties of the suite: may it ship, and what ran."""
+    manifest, decision = run.manifest, release_decision(run)
+    return _worded(
+        {
+            "may_ship": decision.line,
+            **_reservations(decision),
+            "candidate": manifest.candidate,
+            "judge": manifest.judge,
+            "stored_answers": manifest.stored,
+            "left_out": "; ".join(manifest.left_out),
+        }
+    )
+
+
+def _reservations(decision: ReleaseDecision) -> Mapping[str, str]:
+    """The ids of a decision's reservations by kind."""
+    ids_by_kind: dict[str, dict[str, None]] = {}
+    for found in decision.reservations:
+        kind = "accepted" if found.accepted else found.kind
+        name = f"{found.id} {found.accepted}".rstrip()
+        ids_by_kind.setdefault(f"reservations_{kind}", {})[name] = None
+    return {kind: "; ".join(ids) for kind, ids in ids_by_kind.items()}
+
+
+def of_judge(checked: JudgeCheck, figure: Figure) -> Properties:
+    """Properties of a check; of several judging methods, those of the worst.
+
+    Empty if no judge has the figure.
+    """
+    checks = [check for check in checked.checks if check.figure == figure]
+    if not checks:
+        return {}
+    worst = next((check for check in checks if not check.passed), checks[0])
+    facts: dict[str, object] = {
+        "judge": checked.judge,
+        "canary_sha256": checked.digest,
+        "bound": worst.bound,
+        "verdicts_asked": checked.asked,
+        "seconds": round(checked.seconds, 3),
+    }
+    if worst.estimate:
+        facts |= _estimate(worst.estimate)
+    return _worded(facts)
+
+
+def of_gate(verdict: Verdict, run: RunSummary) -> Properties:
+    """Properties of a gate: what it asks, its figures, and what its benchmark was."""
+    facts: dict[str, object] = {
+        "summary": sentence(verdict),
+        **_gate(verdict.gate),
+        **_figures(verdict),
+        **_waiver(verdict),
+    }
+    if verdict.groups:
+        failed = [
+            group.gate.group or "" for group in verdict.groups if not group.passed
+        ]
+        facts["worst_group"] = group_of(verdict)
+        facts["failed_groups"] = ", ".join(failed)
+    if verdict.comparison:
+        facts |= _change(verdict.comparison)
+    for view in verdict.views:
+        estimate = view.estimate
+        facts[f"{view.use}_value"] = estimate.value
+        facts[f"{view.use}_interval"] = f"{estimate.lower:.6g} {estimate.upper:.6g}"
+        facts[f"{view.use}_note"] = view.note
+    return _worded(facts | _benchmark(verdict.gate.benchmark, run))
+
+
+def of_measured(benchmark: str, run: RunSummary) -> Properties:
+    """Properties of a benchmark without a gate: its main figure."""
+    facts: dict[str, object] = {"benchmark": benchmark, "result": "measured"}
+    figures = run.benchmarks[benchmark].figures
+    metric = main_metric(figures)
+    if metric:
+        facts |= {"metric": metric.name, **_estimate(figures[metric.name])}
+    return _worded(facts | _benchmark(benchmark, run))
+
+
+def of_error(gate: Gate, error: str, run: RunSummary) -> Properties:
+    """Properties of a gate without a figure; what its benchmark was may not be known yet."""
+    facts = {
+        "summary": f"Could not be evaluated: {clean(error, 500)}",
+        **_gate(gate),
+        "outcome": "error",
+        "result": "error",
+    }
+    return _worded(facts | _benchmark(gate.benchmark, run))
+
+
+def _gate(gate: Gate) -> dict[str, object]:
+    """What a gate asks, why, and where its bounds are written."""
+    line = line_of(gate)
+    drop, rise = gate.margin_names
+    file = Path(gate.source)
+    if file.is_relative_to(Path.cwd()):  # so that CI finds it in the repository
+        file = file.relative_to(Path.cwd())
+    return {
+        "benchmark": gate.benchmark,
+        "metric": gate.metric,
+        "group": gate.group,
+        "minimum": gate.minimum,
+        "maximum": gate.maximum,
+        drop: gate.max_drop,
+        rise: gate.max_rise,
+        "decision": gate.decision,
+        "rationale": gate.provenance,
+        "threshold_file": file.as_posix() if line else None,
+        "threshold_line": line,
+    }
+
+
+def _figures(verdict: Verdict) -> dict[str, object]:
+    need = verdict.need
+    return {
+        **_estimate(verdict.estimate),
+        "invalid_rate": verdict.invalid.share,
+        "bound_lower": verdict.bounds[0],
+        "bound_upper": verdict.bounds[1],
+        "outcome": verdict.outcome.value,
+        "result": mark(verdict).rstrip("?").lower(),
+        "confidence": verdict.level,
+        "prompts_needed": need and need.prompts,
+        "samples_needed": need and need.samples,
+        "invalid_answers_decide": "yes" if verdict.invalid.decide else None,
+        "not_checked": verdict.skipped,
+        "use": verdict.use,
+    }
+
+
+def _estimate(estimate: Estimate) -> dict[str, object]:
+    return {
+        "value": estimate.value,
+        "interval_lower": estimate.lower,
+        "interval_upper": estimate.upper,
+        "n": estimate.n,
+    }
+
+
+def _waiver(verdict: Verdict) -> dict[str, object]:
+    waiver = verdict.gate.waiver
+    if not waiver:
+        return {}
+    facts: dict[str, object] = {
+        "waived_until": waiver.until,
+        "waived_by": waiver.by,
+        "waived_reason": waiver.reason,
+    }
+    if verdict.waived:
+        facts["waiver"] = "holds"
+    elif not verdict.is_idle:
+        facts["waiver"] = "not needed" if verdict.passed else "expired"
+    return facts
+
+
+def _change(compared: Comparison) -> dict[str, object]:
+    return {
+        "baseline": f"{compared.candidate} {compared.started}",
+        "change": compared.change.value,
+        "change_lower": compared.change.lower,
+        "change_upper": compared.change.upper,
+        "change_bound_lower": compared.lower,
+        "change_bound_upper": compared.upper,
+        "flips_lost": compared.lost,
+        "flips_gained": compared.gained,
+        "p_flips": compared.p_flips,
+    }
+
+
+def _benchmark(name: str, run: RunSummary) -> dict[str, object]:
+    """The prompts of a benchmark, how they were judged, and how answers refused."""
+    facts: dict[str, object] = {}
+    data = run.manifest.data.get(name)
+    if data:
+        unpinned = "" if data.pinned else " (unpinned rows)"
+        facts["data_revision"] = f"{data.revision or ''}{unpinned}"
+        facts["prompts"] = data.prompts
+        if data.is_partial:
+            facts["part"] = f"only {data.prompts} of {data.usual} prompts"
+        digests = run.manifest.judge_prompts[name].values()
+        facts["judge_prompt_sha256"] = ", ".join(digests)
+    figures = run.benchmarks.get(name)
+    if figures:
+        facts["partial_refusals"] = figures.partial or None
+        for category, answers in figures.refusal_categories.items():
+            field = re.sub(r"[^A-Za-z0-9]", "_", category)[:60]
+            facts[f"refusal_category_{field}"] = answers
+    return facts
+
+
+def _worded(facts: Mapping[str, object]) -> Properties:
+    """The facts that apply, as text."""
+    return {
+        name: f"{value:.6g}" if isinstance(value, float) else clean(str(value), 2000)
+        for name, value in facts.items()
+        if value not in (None, "")
+    }

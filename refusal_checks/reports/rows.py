@@ -19,13 +19,15 @@ CANDIDATE_WIDTH = 20
 
 HEADER = ("", "gate", "figure", "n", "threshold", "change", "invalid")
 
+MEASURED = "-"
+"""The mark of a figure without a gate."""
+
 
 class Row(NamedTuple):
     """A gate, or a benchmark's figure without one.
 
     Attributes:
-        mark: outcome of its test, for example ``pass?``; ERROR without a verdict; ``-`` for a
-            figure that is only measured.
+        mark: outcome of its test, for example ``pass?``; ERROR without a verdict, or MEASURED.
         gate: its id, as ``-k`` takes it.
         is_main: whether it is the first row of a benchmark, whose gate stands for the benchmark.
         cells: the columns from figure to invalid, see ``HEADER``.
@@ -87,7 +89,7 @@ def _measured(name: str, summary: BenchmarkSummary) -> Iterator[Row]:
         invalid = sum(summary.invalid.values()) / max(1, summary.answers)
         figure = _figure(metric, estimate)
         cells = (figure, str(estimate.n), "-", "", f"{invalid:.1%}")
-        yield Row("-", f"{clean(name, 60)}-{metric.name}", True, cells)
+        yield Row(MEASURED, f"{clean(name, 60)}-{metric.name}", True, cells)
 
 
 def _is_extra(verdict: Verdict) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from refusal_checks.reports.junit_properties import of_gate
+from refusal_checks.reports.junit import of_gate
 from tests.fake_server import Answer, Body
 from tests.project import SAFE_GATE, Project, careless, lenient, well_behaved
 from tests.toy_model import PROMPTS
@@ -170,7 +170,7 @@ def test_a_drop_in_one_group_is_named_by_every_gate_and_report(
         assert "carried by language zh" in text, name
         assert "the worst of 2 groups by language" in text, name
     every = found.result.verdicts["smoke_unsafe-rejection_rate-every-language"]
-    assert ("failed_groups", "zh") in of_gate(every, {})
+    assert of_gate(every, found.result.summary)["failed_groups"] == "zh"
     _, compared = project.call("compare", project.runs[0], project.runs[-1])
     assert "-50.0 [" in compared
     project.write("every.toml", EVERY.replace('0.20, on_inconclusive = "warn"', "0.02"))

@@ -255,7 +255,7 @@ def test_a_full_disk_leaves_the_earlier_file_and_is_named(
             "smoke_safe", records
         ),
         f"runs/{run.name}/summary.json": lambda _: folder.write_summary(summary),
-        "junit.xml": lambda path: junit.write(view, path),
+        "junit.xml": lambda path: junit.write(view.folder, path),
         "page.html": lambda path: project.call("report", "html", run, "--out", path),
     }
     for name, write in writers.items():

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from refusal_checks.reports.run_view import RunView
 from refusal_checks.results.run_folder import RunFolder
 
 OPTION = ""
@@ -14,4 +13,4 @@ HELP = "write JUnit XML, a case for each gate, to this file"
 def write(run: RunFolder, path: Path) -> None:
     from refusal_checks.reports import junit  # junit-xml, which no other run needs
 
-    junit.write(RunView(run, run.summary()), path)
+    junit.write(run, path)

@@ -20,7 +20,7 @@ from refusal_checks.judges.trust.floors import Check, JudgeCheck
 from refusal_checks.metrics import METRICS, by_prompt
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.metrics.statistics.sample_size import Need
-from refusal_checks.reports import junit_properties
+from refusal_checks.reports import junit
 from refusal_checks.reports.wording.failures import (
     brief_message,
     exchange,
@@ -108,14 +108,8 @@ def test_all_that_is_said_of_a_verdict(case: str, snapshot: SnapshotAssertion) -
 
 @pytest.mark.parametrize("case", ["breach", "views", "change"])
 def test_properties_of_junit(case: str, snapshot: SnapshotAssertion) -> None:
-    found = junit_properties.of_gate(
-        CASES[case](), {"commit": "abc", "sha/other": "of another"}
-    )
-    own = [pair for pair in found if not pair[0].startswith("dd_tags")]
-    assert found[len(own) :] == [
-        (junit_properties.TAG.format(name), value) for name, value in own
-    ]
-    assert "\n".join(f"{name}: {value}" for name, value in own) == snapshot
+    found = junit.of_gate(CASES[case](), RunSummary())
+    assert "\n".join(f"{name}: {value}" for name, value in found.items()) == snapshot
 
 
 @pytest.mark.parametrize(("pinned", "is_said"), [(False, True), (True, False)])
@@ -124,8 +118,9 @@ def test_junit_names_rows_that_nothing_pins(pinned: bool, is_said: bool) -> None
         data={"sorrybench": {"revision": "97dd", "pinned": pinned}},
         judge_prompts={"sorrybench": {}},
     )
-    properties = junit_properties.provenance(RunSummary(manifest), "sorrybench")
-    assert ("unpinned rows" in properties["data_revision/sorrybench"]) is is_said
+    gate = Gate("sorrybench", "rejection_rate", minimum=0.8)
+    properties = junit.of_error(gate, "it broke", RunSummary(manifest))
+    assert ("unpinned rows" in properties["data_revision"]) is is_said
 
 
 OPEN = Verdict(
