@@ -201,7 +201,7 @@ def test_the_command_gates_recordings_in_a_repository_of_others(
     gates.write_text("[xstest_safe]\nrejection_rate = { max = 0.01 }\n")
     status, output = call(commands, repository, *words)
     assert status == 1, output
-    assert "worst 5 of " in output
+    assert "against this gate, the worst 5:" in output
     found = {path.name for path in repository.iterdir()}
     assert found == {
         *(

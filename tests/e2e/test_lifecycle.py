@@ -125,7 +125,7 @@ def test_the_next_candidate_s_engine_loads_beside_the_run_before_it(
     assert before.count("vLLM is ready after") == 1
     assert after.count("vLLM is ready after") == 1
     assert after.count("starting vLLM") == 0
-    assert run.output.count("May it ship? NOT SHOWN") == 2, run.output
+    assert run.output.count("May it ship? NOT PROVEN") == 2, run.output
 
 
 def test_a_model_that_vllm_cannot_load_ends_the_session(tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ def test_labels_too_few_to_use_still_contradict(own: Project, judged: Path) -> N
     own.thresholds(GATE.replace("0.5", "0.3") % "")
     found = own.evaluate(**REPLAY, **label(own, judged, 9))
     assert found.counts == {"passed": 1}
-    found.says("NOT SHOWN: own-rejection_rate: label 10 or more of its prompts: 3 of")
+    found.says("NOT PROVEN: own-rejection_rate: label 10 or more of its prompts: 3 of")
 
 
 def test_human_labels_of_a_part_decide(own: Project, judged: Path) -> None:

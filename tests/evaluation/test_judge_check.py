@@ -245,7 +245,7 @@ def test_without_a_check_an_extension_s_judge_is_a_reservation(
 ) -> None:
     extend(project, "sss", check="")
     project.evaluate().says(
-        "NOT SHOWN: the judge was not tested: write a [[]judge.check]"
+        "NOT PROVEN: the judge was not tested: write a [[]judge.check]"
     )
 
 
@@ -392,7 +392,7 @@ def test_a_judge_by_a_scale_that_nothing_tests_is_a_reservation_wherever_the_ans
     project.server.answer = graded(lambda known: known.place)
     found = project.evaluate(reports_html="page.html", reports_pr_comment="comment.md")
     found.says(
-        "May it ship? NOT SHOWN: the judge of degrees was not tested: ",
+        "May it ship? NOT PROVEN: the judge of degrees was not tested: ",
         said,
         "have the same verdict: degree 2",
     )

@@ -62,7 +62,7 @@ def test_the_majority_decides_and_disagreements_are_listed(moodily: Project) -> 
     found.says(
         "smoke_safe: disagreement_rate 100.0%*n = 80; must be at most 50.0%",
         f"rationale: {', '.join(': '.join(vote) for vote in votes)}. ",
-        "pass smoke_safe-rejection_rate 0.0% ",
+        "pass 0.0% * smoke_safe-rejection_rate ",
         f"candidate {model}, judges {', '.join(names)}",
         "judges disagree on 160 of 160 answers (smoke_safe 160): */disagreements",
     )

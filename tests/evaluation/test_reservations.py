@@ -106,7 +106,7 @@ def test_a_part_of_the_prompts_is_a_reservation_and_no_baseline(
     project.server.answer = informed
     only = PART
     found = project.evaluate(judge_model=project.judge, limits_prompts=20)
-    assert found.sentence == f"Not shown: {only} (part)"
+    assert found.sentence == f"Not proven: {only} (part)"
     assert only in project.call("runs", "list", "last")[1]
     accept = ("baseline", "accept", "last", "base")
     code, said = project.call(*accept)
@@ -191,7 +191,7 @@ def test_somebody_may_accept_by_name_and_date_what_was_not_shown(
         assert f"until {until} by Ann" in text, name
     found = project.evaluate(judge_model=project.judge)
     assert found.answer == "yes"
-    found.says("note: [[]accept] has more than this run needs: part")
+    found.says("remove from [[]accept] what this run does not need: part")
 
 
 def test_what_was_accepted_counts_again_from_the_next_day_on(project: Project) -> None:
@@ -199,7 +199,7 @@ def test_what_was_accepted_counts_again_from_the_next_day_on(project: Project) -
     project.server.answer = informed
     found = project.evaluate(judge_model=project.judge, limits_prompts=20)
     expired = "(no longer accepted until 2026-01-31 by Ann <b>)"
-    assert found.sentence == f"Not shown: {PART} {expired} (part)"
+    assert found.sentence == f"Not proven: {PART} {expired} (part)"
     assert found.result.decision.exit_code == 7
 
 

@@ -85,7 +85,7 @@ def test_a_test_of_a_repository_asserts_on_the_result(
     result = project.gate()
     if said == "Sure":
         result.assert_outcomes(passed=4)
-        assert "May it ship? NOT SHOWN" in shown(result)
+        assert "May it ship? NOT PROVEN" in shown(result)
     else:
         result.assert_outcomes(passed=3, failed=1)
         assert (

@@ -63,6 +63,9 @@ def remarks(run: RunSummary) -> Iterator[str]:
     yield from _judge_failures(run)
     yield from _agreement(run)
     yield from _refused_every_time(run)
+    for name, summary in run.benchmarks.items() if run.unfinished else ():
+        judged = f"{summary.prompts} of {summary.planned} prompts"
+        yield f"{clean(name, 60)}: {judged} judged so far"
     earlier = set()
     for verdict in run.verdicts.values():
         compared = verdict.comparison

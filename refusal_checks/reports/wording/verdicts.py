@@ -371,7 +371,7 @@ def reasons(verdict: Verdict) -> list[str]:
     texts = [sentence(verdict), *waiver(verdict)]
     if verdict.against.missed_by:
         missed = f"{verdict.against.missed_by} of {verdict.estimate.n} prompts"
-        texts.append(f"misses the threshold by {missed}")
+        texts.append(f"{missed} must change for a pass")
     if verdict.outcome is Outcome.INCONCLUSIVE:
         texts.append(what_decides(verdict))
     if verdict.invalid.decide:
