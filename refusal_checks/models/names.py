@@ -21,6 +21,9 @@ RECORDED_LABELS = "labels"
 
 RULE_JUDGES = ("keyword", RECORDED_LABELS)  # judges that need no model
 
+DEMO_RECORDINGS = ("replay:demo", "replay:demo-regressed")
+"""Recorded answers of two demo models, which come with the package: ``recordings/demo.jsonl``."""
+
 MODERATION = "moderation:"
 """Begins the name of a judge that is a server's moderation endpoint."""
 
@@ -115,6 +118,8 @@ def parse_candidate(name: str, extras: Extras = Extras()) -> CandidateModel:
         if name == "replay:":
             raise ModelError(f"--candidate {name}: no file is named; write replay:FILE")
         path = expanded(name.removeprefix("replay:"))
+        if name in DEMO_RECORDINGS:
+            path = Path(__file__).parent / "recordings" / f"{path}.jsonl"
         why = why_no_file(path)
         if why:
             raise ModelError(f"--candidate {_shown(name)}: {why}")
@@ -226,7 +231,12 @@ def _provided(name: str, model: ProvidedModel, extras: Extras, option: str) -> S
 
 
 def remark_on(model: Model) -> str:
-    """What an extension tells readers of a run about its model; empty for other models."""
+    """What readers of a run must know about a model of an extension, or a demo; else empty."""
+    if model.name in DEMO_RECORDINGS:
+        return (
+            "answers of a demo model, recorded with the verdicts of demo:judge: they show how a "
+            "gate works, and say nothing about other models"
+        )
     given = model.provided if isinstance(model, Served) else None
     return given.remark if given else ""
 

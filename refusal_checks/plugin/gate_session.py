@@ -38,7 +38,7 @@ from refusal_checks.plugin import options, xdist
 from refusal_checks.plugin.names import PREFIX
 from refusal_checks.results.events import Notice, Prepared
 from refusal_checks.results.project import RUNS_VARIABLE
-from refusal_checks.spec import RunSpec, usual_file
+from refusal_checks.spec import Layer, RunSpec, usual_file
 
 if TYPE_CHECKING:
     from refusal_checks.evaluation.config import Folders
@@ -76,15 +76,15 @@ class GateSession:
         """The spec, from run files and options."""
         with _usage_errors():
             layers = options.layers(self._config)
-            return RunSpec.read(*self._files(), overrides=layers)
+            return RunSpec.read(*self._files(layers), overrides=layers)
 
-    def _files(self) -> list[Path]:
+    def _files(self, layers: Sequence[Layer]) -> list[Path]:
         """The run files: those named, else the repository's own, else the shipped one."""
         named = self._named_files()
         if named:
             folder = self._config.invocation_params.dir
             return [toml_file.find(folder / name) for name in named]
-        return [usual_file(self._config.rootpath)]
+        return [usual_file(self._config.rootpath, layers)]
 
     def _named_files(self) -> Sequence[str]:
         named: Sequence[str] = options.value(self._config, options.THRESHOLDS) or ()

@@ -23,6 +23,7 @@ from refusal_checks.core.settings import BenchmarkTable, Limits, MultipleChoice
 from refusal_checks.gates import thresholds, toml_file
 from refusal_checks.gates.gate import Gate, measured_id
 from refusal_checks.gates.tables import GateSettings
+from refusal_checks.models.names import DEMO_RECORDINGS
 from refusal_checks.spec.layers import (
     Layer,
     named,
@@ -117,9 +118,10 @@ class RunSpec(BaseModel):
             UserError: a file is wrong; the message says where, and what to write.
         """
         extensions.require_sound()
+        overrides = list(overrides)
         paths = [toml_file.find(Path(fspath(name))) for name in files]
         if not paths:
-            paths = [usual_file(Path.cwd())]
+            paths = [usual_file(Path.cwd(), overrides)]
         parsed: dict[Path, dict[str, Any]] = {}
         for path in paths:
             # A file that is named twice keeps its last place only.
@@ -263,7 +265,13 @@ class RunSpec(BaseModel):
         return written
 
 
-def usual_file(folder: Path) -> Path:
-    """The run file of a project, or else the one that comes with the package."""
+def usual_file(folder: Path, overrides: Iterable[Layer]) -> Path:
+    """The run file of a project, or else the one that comes with the package.
+
+    The recordings that come with it are gated by a file of their own.
+    """
+    for layer in overrides:
+        if layer.content.get("candidate", {}).get("model") in DEMO_RECORDINGS:
+            return toml_file.find(Path("demo"))
     own = folder / "thresholds" / "default.toml"
     return own if own.is_file() else toml_file.DEFAULT

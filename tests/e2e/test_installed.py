@@ -245,6 +245,14 @@ def test_gates_stand_among_the_repository_s_own_tests(
     assert len(json.loads((last / "summary.json").read_text())["verdicts"]) == 4
 
 
+def test_a_first_answer_needs_no_engine_and_no_data(
+    commands: Path, tmp_path: Path
+) -> None:
+    for recording, code in (("replay:demo", 0), ("replay:demo-regressed", 1)):
+        status, output = call(commands, tmp_path, "refusal-checks", "gate", recording)
+        assert status == code, output
+
+
 def test_what_is_not_installed_is_named_with_its_remedy(
     commands: Path, repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
