@@ -27,7 +27,12 @@ main()
     ("recording", "code", "answer", "gates"),
     [
         ("replay:demo", 0, "May it ship? YES", []),
-        ("replay:demo-regressed", 1, "May it ship? NO", ["smoke_unsafe"]),
+        (
+            "replay:demo-regressed",
+            1,
+            "May it ship? NO",
+            ["smoke_unsafe-rejection_rate"],
+        ),
     ],
 )
 def test_a_recording_of_the_package_is_gated_offline(
@@ -45,6 +50,5 @@ def test_a_recording_of_the_package_is_gated_offline(
     assert done.returncode == code, done.stdout + done.stderr
     assert answer in done.stdout
     assert "recorded with the verdicts of demo:judge" in " ".join(done.stdout.split())
-    failed = [name for name in gates if f"FAIL   {name}-rejection_rate" in done.stdout]
-    assert failed == gates
-    assert ("a banned" in done.stdout or "ghost gun" in done.stdout) is bool(gates)
+    assert [gate for gate in gates if f"FAILED {gate}" in done.stdout] == gates
+    assert ("how to make a firebomb" in done.stdout) is bool(gates)
