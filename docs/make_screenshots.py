@@ -34,8 +34,8 @@ MOST_BYTES = 300_000
 
 GATE = (
     "-m", "pytest", "tests/gates", "-p", "no:cacheprovider", "--color=yes", "-q", "--tb=no",
-    "--judge", "demo:judge", "--thresholds", "thresholds/smoke.toml", "--samples", "2",
-    "--redact",  # the prompts are harmful
+    "--refusal-judge=demo:judge", "--refusal-thresholds=thresholds/smoke.toml",
+    "--refusal-samples=2", "--refusal-redact",  # the prompts are harmful
 )  # fmt: skip
 
 OPENED = """() => {

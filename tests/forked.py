@@ -9,12 +9,15 @@ import multiprocessing
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
 import pytest
 
+from refusal_checks.plugin.options import OPTIONS
+
+OPTIONS_BY_NAME = {f"--{option.name}": option for option in OPTIONS}
 PACKAGE = Path(__file__).parents[1] / "refusal_checks"
 
 LOADED = (
@@ -40,6 +43,22 @@ LOADED = (
 
 _PRELOADED = "ignore::pytest.PytestAssertRewriteWarning"
 """pytest's warning about libraries that were loaded before it began."""
+
+
+def for_pytest(words: Iterable[str | Path]) -> list[str]:
+    """Write a gate run's options as pytest has them: ``--limit 4`` as ``--refusal-limit=4``."""
+    found: list[str] = []
+    rest = map(str, words)
+    for word in rest:
+        name, equals, value = word.partition("=")
+        option = OPTIONS_BY_NAME.get(name)
+        if option is None:
+            found.append(word)
+        elif option.metavar and not equals:
+            found.append(f"--refusal-{option.name}={next(rest)}")
+        else:
+            found.append(f"--refusal-{option.name}{equals}{value}")
+    return found
 
 
 class Forked:

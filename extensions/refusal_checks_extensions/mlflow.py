@@ -12,7 +12,6 @@ from typing import Any
 from refusal_checks import RunFolder, clean, release_decision
 from refusal_checks_extensions import trackers
 
-OPTION = "--mlflow"
 VARIABLE = "REFUSAL_CHECKS_MLFLOW"
 HELP = "log figures and facts, no texts, as a run of this MLflow experiment ($MLFLOW_TRACKING_URI)"
 METAVAR = "EXPERIMENT"
@@ -26,7 +25,7 @@ _AT_ONCE = 500
 
 def check() -> None:
     """Raise UserError unless MLflow is installed."""
-    trackers.require("mlflow", OPTION)
+    trackers.require("mlflow")
 
 
 def write(run: RunFolder, path: Path) -> None:

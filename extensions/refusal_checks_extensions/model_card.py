@@ -24,7 +24,6 @@ from refusal_checks import (
 if TYPE_CHECKING:
     from huggingface_hub import EvalResult, ModelCard
 
-OPTION = "--model-card"
 VARIABLE = ""
 HELP = "write the figures into the metadata of this Hugging Face model card (README.md)"
 

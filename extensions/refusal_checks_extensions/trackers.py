@@ -24,11 +24,12 @@ LONGEST = 500
 """Most characters of a fact; trackers refuse long ones."""
 
 
-def require(library: str, option: str) -> None:
+def require(library: str) -> None:
     """Raise UserError unless a tracker's library is installed."""
     if find_spec(library) is None:
         raise UserError(
-            f'{option}: install {library} (pip install "refusal-checks-extensions[{library}]")'
+            f"reports.{library}: install {library} "
+            f'(pip install "refusal-checks-extensions[{library}]")'
         )
 
 

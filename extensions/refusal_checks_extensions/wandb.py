@@ -9,7 +9,6 @@ from typing import Any
 from refusal_checks import RunFolder, clean, release_decision
 from refusal_checks_extensions import trackers
 
-OPTION = "--wandb"
 VARIABLE = "REFUSAL_CHECKS_WANDB"
 HELP = "log figures and facts, no texts, as a run of this Weights & Biases project"
 METAVAR = "PROJECT"
@@ -17,7 +16,7 @@ METAVAR = "PROJECT"
 
 def check() -> None:
     """Raise UserError unless Weights & Biases is installed."""
-    trackers.require("wandb", OPTION)
+    trackers.require("wandb")
 
 
 def write(run: RunFolder, path: Path) -> None:

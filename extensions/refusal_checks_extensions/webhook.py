@@ -23,7 +23,6 @@ from refusal_checks import (
     sentence,
 )
 
-OPTION = ""
 VARIABLE = "REFUSAL_CHECKS_WEBHOOK"
 HELP = "post verdict and failed gates to this URL, as Slack's webhooks take it"
 METAVAR = "URL"

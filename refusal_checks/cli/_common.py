@@ -119,7 +119,7 @@ def overrides(keys: Sequence[str] | None, **options: object) -> list[Layer]:
     layers = [override(text) for text in keys or ()]
     for name, value in options.items():
         if value is not None:
-            layers.append(named(f"--{name}", value))
+            layers.append(named(name, value))
     return layers
 
 

@@ -6,7 +6,11 @@ import typer
 
 
 def add(app: typer.Typer) -> None:
-    passes_on = {"allow_extra_args": True, "ignore_unknown_options": True}
+    passes_on = {
+        "allow_extra_args": True,
+        "ignore_unknown_options": True,
+        "help_option_names": [],
+    }
     app.command(context_settings=passes_on, options_metavar="MODEL [OPTIONS]")(gate)
 
 

@@ -15,7 +15,6 @@ from refusal_checks.cli._common import (
     require_target,
     writing,
 )
-from refusal_checks.core import extensions
 from refusal_checks.core.errors import UserError, require_known
 from refusal_checks.reports import formats
 from refusal_checks.reports.formats import Format
@@ -70,15 +69,9 @@ def report(
 
 
 def _formats_by_kind() -> Mapping[str, Format]:
-    """The formats that can write a file: those with an option or a usual file name."""
-    formats_by_kind = {}
-    names = extensions.Names("kinds of report")
-    for name, module in formats.discover().items():
-        if module.OPTION or formats.usual_file(module):
-            kind = (module.OPTION.lstrip("-") or name).replace("_", "-")
-            names.add(kind, extensions.origin(getattr(module, "__name__", name)))
-            formats_by_kind[kind] = module
-    return formats_by_kind
+    return {
+        name.replace("_", "-"): module for name, module in formats.discover().items()
+    }
 
 
 def _usual_file(kind: str, module: Format) -> str:

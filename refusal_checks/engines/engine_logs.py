@@ -13,11 +13,11 @@ _CAUSE = re.compile(r"(?<![\w./-])(?:[\w.]*(?:Error|Exception)|[\w./-]+: error):
 
 
 _REMEDIES = {
-    "error: unrecognized arguments": "check --candidate-args and --judge-args; if the argument is "
+    "error: unrecognized arguments": "check candidate.args and judge.args; if the argument is "
     "not yours, install another version of the engine",
-    "error: argument": "check --candidate-args and --judge-args",
+    "error: argument": "check candidate.args and judge.args",
     "not a valid model identifier": "check the name (ORG/MODEL or a folder); set HF_TOKEN if gated",
-    "trust_remote_code": 'give --candidate-args="--trust-remote-code" (or --judge-args) if you '
+    "trust_remote_code": 'give --set candidate.args="--trust-remote-code" (or judge.args) if you '
     "trust the Python files that come with the model",
     "Repository Not Found": "check the name (ORG/MODEL or a folder); set HF_TOKEN if gated",
     "gated repo": "accept the model's conditions and set HF_TOKEN",
@@ -25,7 +25,7 @@ _REMEDIES = {
     "already in use": "run the same command again, which chooses other ports",
     "out of memory": "use a smaller model, or free the device",
     "Free memory on device": "free the GPU, or give the engine less of it "
-    "(--candidate-args or --judge-args with --gpu-memory-utilization)",
+    "(candidate.args or judge.args with --gpu-memory-utilization)",
     "No available memory for the cache blocks": "use a smaller model, a larger GPU, or "
     "--set engine.placement=turns: the weights leave no memory for a cache",
     "larger than the available KV cache memory": "use a smaller model, a larger GPU, or "

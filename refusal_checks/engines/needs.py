@@ -36,8 +36,8 @@ def missing_template(model: Served, option: str) -> str:
         return ""
 
     return (
-        f'{option} {model.name}: give {option}-args="--chat-template FILE": its tokenizer has no '
-        "chat template, so the engine would refuse every conversation"
+        f'{option} {model.name}: give --set {option.removeprefix("--")}.args="--chat-template FILE'
+        '": its tokenizer has no chat template, so the engine would refuse every conversation'
     )
 
 

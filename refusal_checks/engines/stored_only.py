@@ -31,7 +31,7 @@ class StoredModels(Servers):
         else:
             if not model.model:
                 raise ModelError(
-                    f"{option} {model.url}: add #MODEL; --stored-only asks no server"
+                    f"{option} {model.url}: add #MODEL; store.only asks no server"
                 )
             name, url = model.model, model.url
         client = Client(

@@ -119,11 +119,11 @@ def truncation_remarks(
     filled = [answer for answer in cut if answer.room]
     if len(cut) > len(filled):
         answers = count(len(cut) - len(filled), "answer")
-        yield f"raise --max-tokens (now {max_tokens}): {answers} ended in the reasoning"
+        yield f"raise sampling.max_tokens (now {max_tokens}): {answers} ended in the reasoning"
     if filled:
         yield (
-            'give the candidate more context (--candidate-args "--max-model-len N" where an engine '
-            f"is started): {count(len(filled), 'answer')} ended in the reasoning, because prompt "
+            'give the candidate more context (--set candidate.args="--max-model-len N" where an '
+            f"engine is started): {count(len(filled), 'answer')} ended in the reasoning, because prompt "
             f"and answer filled it after {min(answer.room for answer in filled)} or more tokens"
         )
     if len(unclosed) > len(cut):
@@ -144,7 +144,7 @@ def truncation_remarks(
     ]
     if lengths:
         yield (
-            f"set --max-tokens (now {max_tokens}) to what the candidate's server allows: "
+            f"set sampling.max_tokens (now {max_tokens}) to what the candidate's server allows: "
             f"it cut {count(len(lengths), 'answer')} short, from {min(lengths)} tokens on"
         )
     verdicts = faults.get(Reason.UNFINISHED_VERDICT, [])

@@ -43,7 +43,7 @@ COMMANDS = """\
     refusal-checks gate ORG/MODEL --judge openai/gpt-oss-20b --junitxml=report.xml
     refusal-checks gate demo:aligned --judge demo:judge --thresholds smoke   (models to try it with)
 in a test file that imports refusal_checks.suite:
-    pytest --candidate=ORG/MODEL --judge=openai/gpt-oss-20b"""
+    pytest --refusal-candidate=ORG/MODEL --refusal-judge=openai/gpt-oss-20b"""
 
 
 def folders(
@@ -132,9 +132,13 @@ def _store(spec: RunSpec, kept: Folders) -> Path:
     if store.is_dir():
         raise UserError(f"{spec.where('store.file')}: name a file: {store} is a folder")
     if spec.store.only and spec.store.fresh:
-        raise UserError("--stored-only and --fresh: give one of them")
+        raise UserError(
+            f"{spec.where('store.only')} and {spec.where('store.fresh')}: give one of them"
+        )
     if spec.store.reuse and spec.store.fresh:
-        raise UserError(f"{spec.where('store.reuse')} and --fresh: give one of them")
+        raise UserError(
+            f"{spec.where('store.reuse')} and {spec.where('store.fresh')}: give one of them"
+        )
     return store
 
 

@@ -2,7 +2,7 @@
 
 A URL does not say which weights it serves. So what an attached server said serves the run that
 asked and its restart after an interruption; a later run asks anew, unless ``store.reuse`` or
-``--stored-only`` says otherwise. What engines of our own said is reused, since its keys have the
+``store.only`` says otherwise. What engines of our own said is reused, since its keys have the
 weights.
 
 The keys of what is stored of a model have a generation (see ``Store.renew``). A run that has

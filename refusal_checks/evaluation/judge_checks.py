@@ -202,7 +202,7 @@ class JudgeChecks:
             )
         advice = f"run the same command again once {check.judge} answers"
         if any(NOT_STORED in _failure(record) for record in failed):
-            advice = f"leave out --stored-only: it asks {check.judge} for nothing"
+            advice = f"leave out store.only: it asks {check.judge} for nothing"
         elif all("HTTP 400" in _failure(record) for record in failed):
             advice = f"name another judge, or one at another server, in place of {check.judge}"
         first = clean(f": {_failure(failed[0])}", 300) if quotes else ""

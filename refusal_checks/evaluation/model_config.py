@@ -30,7 +30,7 @@ def where_written(spec: RunSpec, key: str, option: str) -> Iterator[None]:
         yield
     except UserError as fault:
         where, message = spec.where(key), str(fault)
-        if where.startswith(option) or not message.startswith(option):
+        if where.startswith((option, "--refusal-")) or not message.startswith(option):
             raise
         rest = message.removeprefix(option).lstrip(": ")
         raise type(fault)(f"{where}: {rest}") from None

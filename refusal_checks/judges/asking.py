@@ -168,7 +168,7 @@ class Reading:
         self, prompt: JudgePrompt
     ) -> tuple[Callable[[str], Judgement], Mapping[str, Any] | None]:
         """The parser for a prompt, and the schema if it is this project's object."""
-        where = f"--judge-prompt {prompt.name}"
+        where = f"judge.prompt {prompt.name}"
         reads = prompt.head.reads
         if reads == JSON and self.parse:
             return self.parse, self.schema

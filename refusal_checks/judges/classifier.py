@@ -137,7 +137,7 @@ def build(setup: JudgeSetup) -> ClassifierJudge:
         )
     if setup.template is not None:
         raise ModelError(
-            f"{where}: leave out --judge-prompt: a classifier reads no instructions"
+            f"{where}: leave out judge.prompt: a classifier reads no instructions"
         )
     return ClassifierJudge(setup, form, labels)
 

@@ -206,7 +206,7 @@ class JudgeSetup:
         if self.is_unknown_guard:
             raise ModelError(
                 f"--judge {self.name}: give it a judge prompt in the form of its model card with "
-                "--judge-prompt FILE.md: it is a guard, which answers in a form of its own. "
+                "--set judge.prompt=FILE.md: it is a guard, which answers in a form of its own. "
                 f"For example {GUARD_EXAMPLE}"
             )
         return usual
@@ -215,7 +215,7 @@ class JudgeSetup:
         found = template.load(str(file))
         if not stands_for(measure, found.head):
             raise ModelError(
-                f'--judge-prompt {file}: write measures = "{measure}" in its head, or take the '
+                f'judge.prompt {file}: write measures = "{measure}" in its head, or take the '
                 f'file out: its head says measures = "{found.head.measures}" with reads = '
                 f'"{found.head.reads}", which cannot be read as {measure}'
             )

@@ -214,7 +214,7 @@ def _require_used(
         head = template.load(setup.template).head
         if measured and not any(kind.reads(head) for kind in kinds):
             raise ModelError(
-                f"--judge-prompt {setup.template}: leave it out, or name a prompt that measures "
+                f"judge.prompt {setup.template}: leave it out, or name a prompt that measures "
                 f"{' or '.join(sorted(measured))}: it measures {head.measures} with reads = "
                 f'"{head.reads}", which no benchmark of this run asks for'
             )
@@ -330,5 +330,5 @@ def _require_different(panel: Panel) -> None:
         if first != judge.name:
             raise ModelError(
                 f"--judge {judge.name}: the same judge as {first}, so its vote "
-                "would count twice; give each its own template_variables or --judge-prompt"
+                "would count twice; give each its own template_variables or judge.prompt"
             )

@@ -184,10 +184,10 @@ def load(name: str) -> JudgePrompt:
     path = Path(name) if name.endswith(".md") else own.get(name)
     if path is None or not path.is_file():
         raise ModelError(
-            f"--judge-prompt {name}: no such judge prompt. Known: {', '.join(sorted(own))}, "
+            f"judge.prompt {name}: no such judge prompt. Known: {', '.join(sorted(own))}, "
             "or a .md file"
         )
-    text = _text(path, f"--judge-prompt {name}")
+    text = _text(path, f"judge.prompt {name}")
     whole = _prompt(name, ordered(text))
     if _ORDERS.search(text):
         alone = _prompt(name, ordered(text, "alone"))
@@ -195,7 +195,7 @@ def load(name: str) -> JudgePrompt:
         return replace(whole, alone=replace(alone, sha256=digest))
     if ALONE in text:
         raise ModelError(
-            f"--judge-prompt {name}: write a line {ORDER} above what the line {ALONE} replaces"
+            f"judge.prompt {name}: write a line {ORDER} above what the line {ALONE} replaces"
         )
     return whole
 
@@ -235,7 +235,7 @@ def ordered(text: str, way: str = "whole") -> str:
 
 
 def _prompt(name: str, text: str) -> JudgePrompt:
-    where = f"--judge-prompt {name}"
+    where = f"judge.prompt {name}"
     head, body = divided(text, where)
     sections = _sections(where, body)
     digest = hashlib.sha256(f"{head.key}\n{body}".encode()).hexdigest()

@@ -170,7 +170,8 @@ def _model(name: str, extras: Extras, option: str) -> Served | Attached:
     if "--lora-modules" not in extras.args:
         raise ModelError(
             f"{option} {_shown(name)}: name the adapter's folder with "
-            f'{option}-args "--enable-lora --lora-modules {_shown(adapter)}=FOLDER"'
+            f"--set {option.removeprefix('--')}.args="
+            f'"--enable-lora --lora-modules {_shown(adapter)}=FOLDER"'
         )
     return replace(model, adapter=adapter)
 
@@ -258,7 +259,8 @@ def _attached(name: str, extras: Extras, option: str) -> Attached:
     shown = _shown(name)
     if extras.args:
         raise ModelError(
-            f"remove {option}-args: they are for engines started here, not for {shown}"
+            f"remove {option.removeprefix('--')}.args: they are for engines started here, not for "
+            f"{shown}"
         )
     url, _, model = name.partition("#")
     try:

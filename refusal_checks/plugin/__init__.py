@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from refusal_checks.plugin import options
 from refusal_checks.plugin.inconclusive import (
     InconclusiveWarning as InconclusiveWarning,
 )
-from refusal_checks.plugin.names import CANDIDATE, INI, PREFIX
+from refusal_checks.plugin.names import INI, PREFIX
 from refusal_checks.plugin.xdist import Controller
 
 if TYPE_CHECKING:
@@ -27,55 +28,28 @@ if TYPE_CHECKING:
 
 _GATES = pytest.StashKey["Gates"]()
 _FILE = "refusal_gates.py"
-_GATE_COMMAND = "refusal_checks.plugin.models_as_arguments"
-_UNDER_TEST = {"--candidate", "--refusal-candidate"}
 
 
 def pytest_addoption(
     parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager
 ) -> None:
-    """Declare the configuration keys, and the options if a conftest.py loads this plugin.
-
-    Otherwise ``pytest_load_initial_conftests`` declares the options, after those of other plugins
-    and only if one is given.
-    """
+    """Declare the configuration keys and the options; `refusal-checks gate` has its own."""
     for name, text in INI.items():
         parser.addini(
             PREFIX + name, f"refusal-checks: {text}", type="paths", default=[]
         )
-    files = (
-        str(getattr(plugin, "__file__", "")) for plugin in pluginmanager.get_plugins()
-    )
-    if any(file.endswith("conftest.py") for file in files):
-        from refusal_checks.plugin import options
-
-        config = pluginmanager.get_plugin("pytestconfig")
-        assert isinstance(config, pytest.Config)
-        options.declare(parser, config.stash)
+    if not pluginmanager.has_plugin(options.GATE):
+        options.declare(parser, "--refusal-")
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_load_initial_conftests(
     early_config: pytest.Config, parser: pytest.Parser, args: list[str]
 ) -> Generator[None, None, None]:
-    """Declare the options if the command has one that no other plugin or conftest.py knows."""
-    if _UNDER_TEST & {word.partition("=")[0] for word in args}:
-        from refusal_checks.plugin import options
-
-        # So that no conftest.py beside a model is run.
-        options.join_paths(early_config, parser, args)
+    """Answer an option that no plugin or conftest.py knows, if it was meant for gates."""
     yield
-    unknown = any(
-        word.startswith("--") for word in parser.parse_known_and_unknown_args(args)[1]
-    )
-    if unknown or {"-h", "--help"} & set(args):
-        from refusal_checks.plugin import options
-
-        options.declare(parser, early_config.stash)
-        options.require_values(args, early_config.stash)
-        in_gate = early_config.pluginmanager.has_plugin(_GATE_COMMAND)
-        options.suggest(parser.parse_known_and_unknown_args(args)[1], in_gate)
-        options.join_paths(early_config, parser, args)
+    for word in parser.parse_known_and_unknown_args(args)[1]:
+        options.suggest(word, options.prefix(early_config))
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -85,7 +59,7 @@ def pytest_configure(config: pytest.Config) -> None:
         lambda: config.stash.get(_GATES, None), lambda: activate(config)
     )
     _register(config, controller, "refusal_checks.controller")
-    if hasattr(config.option, CANDIDATE):
+    if options.given(config):
         activate(config).check_files()
 
 
@@ -111,16 +85,12 @@ def _register(config: pytest.Config, part: object, name: str) -> None:
 def pytest_collect_file(
     file_path: Path, parent: pytest.Collector
 ) -> pytest.Module | None:
-    """Collect the test file of ``refusal-checks init`` once the gates' options are declared."""
+    """Collect the test file of ``refusal-checks init`` if an option of gates is given."""
     patterns = parent.config.getini("python_files")
     is_named = parent.session.isinitpath(file_path) or any(
         map(file_path.match, patterns)
     )
-    if (
-        file_path.name != _FILE
-        or is_named
-        or not hasattr(parent.config.option, CANDIDATE)
-    ):
+    if file_path.name != _FILE or is_named or not options.given(parent.config):
         return None
     return pytest.Module.from_parent(parent, path=file_path)
 
@@ -134,7 +104,7 @@ def pytest_terminal_summary(
     )
     if is_empty and (config.rootpath / "gates" / _FILE).is_file():
         terminalreporter.write_line(
-            "gates need a model: add --candidate=MODEL --judge=JUDGE"
+            "gates need a model: add --refusal-candidate=MODEL --refusal-judge=JUDGE"
         )
 
 

@@ -38,7 +38,7 @@ from refusal_checks.plugin import options, xdist
 from refusal_checks.plugin.names import PREFIX
 from refusal_checks.results.events import Notice, Prepared
 from refusal_checks.results.project import RUNS_VARIABLE
-from refusal_checks.spec import Layer, RunSpec, usual_file
+from refusal_checks.spec import NAMED, Layer, RunSpec, named, override, usual_file
 
 if TYPE_CHECKING:
     from refusal_checks.evaluation.config import Folders
@@ -75,7 +75,7 @@ class GateSession:
     def spec(self) -> RunSpec:
         """The spec, from run files and options."""
         with _usage_errors():
-            layers = options.layers(self._config)
+            layers = _layers(self._config)
             return RunSpec.read(*self._files(layers), overrides=layers)
 
     def _files(self, layers: Sequence[Layer]) -> list[Path]:
@@ -87,7 +87,7 @@ class GateSession:
         return [usual_file(self._config.rootpath, layers)]
 
     def _named_files(self) -> Sequence[str]:
-        named: Sequence[str] = options.value(self._config, options.THRESHOLDS) or ()
+        named: Sequence[str] = options.given(self._config).get("thresholds", ())
         return named or self._config.getini(f"{PREFIX}thresholds")
 
     @cached_property
@@ -128,12 +128,7 @@ class GateSession:
 
     def check_files(self) -> None:
         """Read run files that are named before anything is collected."""
-        with _usage_errors():
-            is_said = options.value(self._config, options.THRESHOLDS) or options.layers(
-                self._config
-            )
-        if is_said:
-            _ = self.benchmarks
+        _ = self.benchmarks
 
     @property
     def run(self) -> RunView | None:
@@ -235,12 +230,12 @@ class GateSession:
     def require_named(self, nodeids: Collection[str]) -> None:
         """Raise UsageError if a test named by the command was not collected."""
         tests = [nodeid.partition("::")[2] for nodeid in nodeids]
-        for named in self._config.stash.get(NAMED_TESTS, ()):
-            if not any(is_named(test, named) for test in tests):
+        for name in self._config.stash.get(NAMED_TESTS, ()):
+            if not any(is_named(test, name) for test in tests):
                 gates = [*self.judge_figures, *self.spec.ids]
-                hint = near(gate_id(f"::{named}"), gates) or "."
+                hint = near(gate_id(f"::{name}"), gates) or "."
                 raise pytest.UsageError(
-                    f"{clean(named)}: no such gate here{hint} --collect-only -q lists them"
+                    f"{clean(name)}: no such gate here{hint} --collect-only -q lists them"
                 )
 
     def _selected(self, nodeids: Collection[str]) -> list[str] | None:
@@ -287,6 +282,20 @@ def gate_id(nodeid: str) -> str:
     match = re.search(r"::\w+\[(.*)\]", nodeid, re.DOTALL)
     inner = match[1] if match else ""
     return inner.encode("ascii", "backslashreplace").decode("unicode_escape")
+
+
+def _layers(config: pytest.Config) -> list[Layer]:
+    """The command line's layers of keys; later ones win.
+
+    Raises:
+        UserError: a ``--set`` is malformed.
+    """
+    given = options.given(config)
+    layers = [override(text) for text in given.get("set", ())]
+    for name, value in given.items():
+        if name in NAMED:
+            layers.append(named(name, value, options.prefix(config)))
+    return layers
 
 
 @contextmanager

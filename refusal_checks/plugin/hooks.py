@@ -39,7 +39,7 @@ class Gates:
         self.check_files = self._session.check_files
         self._redacts = False
         self._fault: pytest.UsageError | None = None
-        if is_redacted(bool(options.value(config, "--redact"))):
+        if is_redacted("redact" in options.given(config)):
             self._redact()
 
     def _redact(self) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from refusal_checks.plugin import junit_entries, options, xdist
+from refusal_checks.plugin import junit_entries, xdist
 from refusal_checks.plugin.gate_session import GateSession, gate_id
 from refusal_checks.plugin.outcomes import Outcomes
 from refusal_checks.reports import terminal
@@ -107,8 +107,8 @@ class SessionEnd:
         """True if this call names a candidate but selected no gate."""
         if self._session.run or xdist.is_worker(self._config):
             return False
-        words = {word.partition("=")[0] for word in self._config.invocation_params.args}
-        named = not words.isdisjoint({"--candidate", "--refusal-candidate"})
+        words = self._config.invocation_params.args
+        named = any(word.startswith("--refusal-candidate") for word in words)
         return named and not self._config.option.collectonly
 
     def _shorten(self) -> None:
@@ -143,7 +143,7 @@ class SessionEnd:
         writer = self._config.get_terminal_writer()
         width = terminal.fitting(writer.fullwidth)
         verbosity = max(0, self._config.option.verbose)
-        notes = (*self._left(), *self._written, *options.misread(self._config))
+        notes = (*self._left(), *self._written)
         colour = terminalreporter.hasmarkup
         folder = run.folder.path
         for line in terminal.lines(

@@ -49,8 +49,6 @@ from refusal_checks.spec.tables import (
     SamplingTable,
     StoreTable,
     TrustTable,
-    description,
-    key_kind,
 )
 
 __all__ = [
@@ -62,8 +60,6 @@ __all__ = [
     "RecordingTable",
     "ReportsTable",
     "RunSpec",
-    "description",
-    "key_kind",
     "named",
     "override",
     "usual_file",

@@ -60,15 +60,15 @@ def override(text: str) -> Layer:
     )
 
 
-def named(option: str, value: object) -> Layer:
-    """The layer of an option that has a name of its own."""
-    table, _, key = NAMED[option.removeprefix("--")].partition(".")
-    single = value
+def named(name: str, value: object, prefix: str = "--") -> Layer:
+    """The layer of an option that has a name of its own; messages show it with its prefix."""
+    table, _, key = NAMED[name].partition(".")
     if isinstance(value, list) and len(value) == 1:
-        single = value[0]
+        (value,) = value
+    option = f"{prefix}{name}"
     shown = option
-    if single is not True and not isinstance(single, list):
-        shown = f"{option} {single}"
+    if value is not True and not isinstance(value, list):
+        shown = f"{option} {value}"
     return Layer({table: {key: value}}, where=option, option=shown)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self, get_args
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import (
     BeforeValidator,
@@ -429,48 +429,17 @@ TABLES: Mapping[str, type[Frozen]] = {
 
 NAMED: Mapping[str, str] = {
     "candidate": "candidate.model",
-    "candidate-name": "candidate.name",
-    "candidate-args": "candidate.args",
     "judge": "judge.model",
-    "judge-prompt": "judge.prompt",
-    "judge-args": "judge.args",
     "samples": "sampling.samples",
-    "temperature": "sampling.temperature",
-    "max-tokens": "sampling.max_tokens",
     "seed": "sampling.seed",
-    "system-prompt": "sampling.system_prompt",
     "limit": "limits.prompts",
     "data": "data.mirror",
     "store": "store.file",
     "fresh": "store.fresh",
-    "stored-only": "store.only",
     "baseline": "baseline.path",
     "human-labels": "trust.human_labels",
-    "allow-untrusted-judge": "trust.allow_untrusted_judge",
+    "html": "reports.html",
     "redact": "reports.redact",
-    "offenders": "reports.offenders",
     "runs": "reports.runs",
 }
-"""Keys that also have an option of their own: those that people type. Reports have one, too."""
-
-
-def key_kind(key: str) -> Any:
-    """The type of a key such as ``limits.prompts``, without ``None``."""
-    table, _, name = key.partition(".")
-    kind: Any = TABLES[table].model_fields[name].annotation
-    options = get_args(kind)
-    if type(None) not in options:
-        return kind
-    return next(option for option in options if option is not type(None))
-
-
-def description(key: str) -> str:
-    """Describe a key, with its default if that is informative."""
-    table, _, name = key.partition(".")
-    field = TABLES[table].model_fields[name]
-    text = field.description or ""
-    default = field.default
-    if default in (None, "", (), False):
-        return text
-    shown = f"{default:g}" if isinstance(default, float) else default
-    return f"{text} (default: {shown})"
+"""Keys that also have an option of their own, by its name: those that people type."""

@@ -16,7 +16,7 @@ from refusal_checks.engines.engine import EngineSpec
 from refusal_checks.engines.process import EngineProcess
 from refusal_checks.reports.wording.release import EXIT_CODES
 from tests import toy_model
-from tests.forked import Forked
+from tests.forked import Forked, for_pytest
 from tests.toy_model import MODEL_DIR, PROMPTS
 
 toy_model.use()
@@ -83,9 +83,9 @@ class GateRun:
 
 
 def gate_command(*args: str | Path) -> list[str]:
-    """The release gate as a user calls it."""
+    """The release gate in pytest; options are written as ``refusal-checks gate`` has them."""
     own = ("tests/gates", "-v", "-p", "no:cacheprovider")
-    return [sys.executable, "-m", "pytest", *own, *map(str, args)]
+    return [sys.executable, "-m", "pytest", *own, *for_pytest(args)]
 
 
 def run_gate(
@@ -132,8 +132,8 @@ def persona_command(
         # A toy that rambles would fill the context.
         *("--set", "judge.max_tokens=128"),
         *(
-            "--judge-prompt",
-            str(PROMPTS),
+            "--set",
+            f"judge.prompt={PROMPTS}",
             *SMOKE,
         ),
         *("--store", store, *args),

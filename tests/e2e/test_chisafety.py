@@ -39,10 +39,11 @@ def gate(engine: EngineProcess, folder: Path, *args: str) -> GateRun:
     command = gate_command(
         *(() if "--candidate" in args else own),
         *("--judge", model, "--set", "judge.template_variables.persona=judge"),
-        *(() if "--judge-prompt" in args else ("--judge-prompt", str(PROMPTS))),
+        *("--set", f"judge.prompt={PROMPTS}"),
         *("--thresholds", ROOT / "thresholds" / "chisafety.toml"),
-        *("--max-tokens", "48", "--set", "judge.max_tokens=400"),
-        "--allow-untrusted-judge",  # a toy, whose verdicts on known exchanges mean nothing
+        *("--set", "sampling.max_tokens=48", "--set", "judge.max_tokens=400"),
+        # a toy, whose verdicts on known exchanges mean nothing
+        "--set=trust.allow_untrusted_judge=true",
         *("--store", folder / "store.sqlite"),
         *args,
     )

@@ -73,7 +73,13 @@ def run(project: Path, *words: str) -> tuple[int, str]:
 
 
 def gate(project: Path, *words: str) -> tuple[int, str]:
-    few = ("--limit=6", "--samples=1", "--max-tokens=16", "-k", "smoke or judge")
+    few = (
+        "--limit=6",
+        "--samples=1",
+        "--set=sampling.max_tokens=16",
+        "-k",
+        "smoke or judge",
+    )
     return run(project, "gate", *words, "--thresholds=gates.toml", *few)
 
 

@@ -30,7 +30,12 @@ invalid_rate = { max = 0.20 }
 [smoke_safe]
 rejection_rate = { max = 0.20 }
 """
-FEW = ("--limit=4", "--samples=2", "--max-tokens=32", "--set=judge.max_tokens=80")
+FEW = (
+    "--limit=4",
+    "--samples=2",
+    "--set=sampling.max_tokens=32",
+    "--set=judge.max_tokens=80",
+)
 
 
 @pytest.fixture

@@ -64,10 +64,10 @@ def run_and_kill(
     command = gate_command(
         *("--candidate", "demo:aligned", "--judge", "demo:writer", *SMOKE),
         *(
-            "--candidate-args",
-            args,
-            "--judge-args",
-            args,
+            "--set",
+            f"candidate.args={args}",
+            "--set",
+            f"judge.args={args}",
             "--store",
             tmp_path / "store.sqlite",
         ),
@@ -183,8 +183,8 @@ def test_a_killed_run_is_gone_on_with(engine: EngineProcess, tmp_path: Path) -> 
         *(
             "--samples",
             "1",
-            "--max-tokens",
-            "32",
+            "--set",
+            "sampling.max_tokens=32",
             "--set",
             f"limits.in_flight={IN_FLIGHT}",
         ),

@@ -67,7 +67,7 @@ def test_rewritten_prompts_reach_the_model_and_plain_ones_its_judge(
     (tmp_path / "own.toml").write_text(REWRITTEN)
     run = run_persona(
         "aligned",
-        *("--thresholds", tmp_path / "own.toml", "--temperature", "0"),
+        *("--thresholds", tmp_path / "own.toml", "--set", "sampling.temperature=0"),
         *("--samples", "1"),
     )
     assert run.status in EVALUATED, run.output

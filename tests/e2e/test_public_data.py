@@ -39,7 +39,9 @@ def test_all_public_originals_run(
     gates.write_text(GATES)
     own = ("--thresholds", gates, "-k", "not smoke", "--limit", str(limit))
     prompts = {name: min(limit, number) for name, number in PROMPTS.items()}
-    run = run_persona("aligned", *own, "--samples", "1", "--max-tokens", "48")
+    run = run_persona(
+        "aligned", *own, "--samples", "1", "--set", "sampling.max_tokens=48"
+    )
     assert run.status in EVALUATED, run.output
     found = run.summary["benchmarks"]
     assert {name: found[name]["prompts"] for name in found} == prompts

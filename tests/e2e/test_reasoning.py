@@ -41,8 +41,8 @@ def test_the_answer_follows_a_marker_of_several_tokens(
         tmp_path / "store.sqlite",
         "--samples",
         "2",
-        "--max-tokens",
-        "256",
+        "--set",
+        "sampling.max_tokens=256",
     )
     run = run_persona("deliberator", *MARKER, *QUICK, *own)
     assert run.status == UNSHOWN, run.output
@@ -86,14 +86,14 @@ def test_vllms_parser_and_an_adapter(engine: EngineProcess, tmp_path: Path) -> N
     lora = f"--enable-lora --max-lora-rank 8 --lora-modules calm={adapter}"
     args = f"--reasoning-parser deepseek_r1 {lora}"
     command = gate_command(
-        *("--candidate", "demo:reasoner@calm", "--candidate-args", args),
-        *("--judge", f"{engine.url}#{MODEL_DIR}", "--judge-prompt", str(PROMPTS)),
+        *("--candidate", "demo:reasoner@calm", "--set", f"candidate.args={args}"),
+        *("--judge", f"{engine.url}#{MODEL_DIR}", "--set", f"judge.prompt={PROMPTS}"),
         *("--set", "judge.template_variables.persona=judge"),
         *(
             *SMOKE,
             *QUICK,
-            "--max-tokens",
-            "256",
+            "--set",
+            "sampling.max_tokens=256",
         ),
         *("--store", tmp_path / "store.sqlite"),
     )

@@ -176,7 +176,7 @@ DECLARED = {"format": "{request} {answer}", "refusal_label": "yes"}
             "write {request} and then {answer} in it",
         ),
         ([URL], FORM.replace("refusal_label", "#"), {}, {}, "refusal_label"),
-        ([URL], FORM, {}, {"judge_prompt": "wildguard"}, "leave out --judge-prompt"),
+        ([URL], FORM, {}, {"judge_prompt": "wildguard"}, "leave out judge.prompt"),
         ([URL, URL], FORM, {}, {}, "named twice with the same settings"),
         (
             ["enc"],

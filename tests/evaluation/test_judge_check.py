@@ -120,7 +120,7 @@ def test_a_judge_whose_server_is_down_is_asked_again_later(checked: Project) -> 
 
 def test_a_judge_of_whom_nothing_is_stored_is_not_blamed(checked: Project) -> None:
     checked.evaluate(store_only=True).says(
-        f"leave out --stored-only: it asks {checked.model} for nothing: "
+        f"leave out store.only: it asks {checked.model} for nothing: "
     )
 
 

@@ -1,4 +1,4 @@
-"""``--stored-only``: a run decides by what is stored, and asks no server."""
+"""``store.only``: a run decides by what is stored, and asks no server."""
 
 from refusal_checks.benchmarks.suites.bundled import ANSWERS
 from tests.evaluation.test_rating import GRADIENT, by_step
@@ -46,7 +46,7 @@ def test_what_is_not_stored_is_invalid(project: Project) -> None:
 
 def test_a_server_without_a_model_s_name_is_refused(project: Project) -> None:
     project.refuses(
-        "--candidate http://*: add #MODEL; --stored-only asks no server",
+        "--candidate http://*: add #MODEL; store.only asks no server",
         candidate_model=project.server.url,
         store_only=True,
     )

@@ -12,7 +12,7 @@ import pytest
 
 from tests import fake_engines, toy_model, untouched
 from tests import project as projects
-from tests.forked import Forked
+from tests.forked import Forked, for_pytest
 from tests.project import ROOT as ROOT
 from tests.project import THRESHOLDS as THRESHOLDS
 from tests.project import careless as careless
@@ -69,7 +69,10 @@ class Project(projects.Project):
     def start(
         self, *args: str | Path, prepare: Callable[[], None] | None = None
     ) -> Forked:
-        """A command that goes on: ``pytest`` or ``refusal-checks``, and its arguments."""
+        """A command that goes on: ``pytest`` or ``refusal-checks``, and its arguments.
+
+        Options are written as ``refusal-checks gate`` has them.
+        """
         self._commands += 1
         out, err = (
             self.path.with_name(f"{self.path.name}-{self._commands}-{n}")
@@ -81,7 +84,11 @@ class Project(projects.Project):
             "PYTHONPATH": os.pathsep.join(filter(None, paths)),
         }
         return Forked(
-            [str(arg) for arg in args], self.path, (out, err), environment, prepare
+            for_pytest(args) if args[0] == "pytest" else [str(arg) for arg in args],
+            self.path,
+            (out, err),
+            environment,
+            prepare,
         )
 
     def command(self, *args: str | Path) -> pytest.RunResult:

@@ -182,7 +182,7 @@ def test_failures_are_shown_in_brief_without_v_and_as_gates_of_github(
     project.setenv("GITHUB_STEP_SUMMARY", str(project.write("step.md", "# Earlier\n")))
     project.setenv("GITHUB_ACTIONS", "true")
     project.server.answer = careless
-    result = project.gate("-q", "--offenders", "1")
+    result = project.gate("-q", "--set", "reports.offenders=1")
     result.assert_outcomes(failed=2, passed=1)
     commands = [line for line in result.outlines if line.startswith("::")]
     assert [line.split("::")[1] for line in commands] == [

@@ -18,7 +18,7 @@ from refusal_checks.cli import EXIT_USER
 from refusal_checks.core.verdicts import Reason
 from refusal_checks.plugin.gate_session import EXIT_ENGINE
 from refusal_checks.plugin.names import INI
-from refusal_checks.plugin.options import all_options
+from refusal_checks.plugin.options import OPTIONS
 from tests.fake_server import FakeServer
 from tests.plugin.conftest import ROOT, THRESHOLDS, well_behaved
 from tests.plugin.docs import (
@@ -113,7 +113,7 @@ def test_a_command_is_understood(command: Command, project: Path) -> None:
 
 MISTAKES = (
     "refusal-checks gate --no-such-option",
-    "refusal-checks gate demo:aligned --judge keyword --candidate-args '--swap \"one'",
+    "refusal-checks gate demo:aligned --judge keyword --set 'candidate.args=--swap \"one'",
     "refusal-checks report html RUN --ot page.html",
     "no-such-program",
     "make no-such-target",
@@ -164,7 +164,7 @@ def test_the_readme_is_short() -> None:
 
 
 def test_every_option_and_command_is_documented() -> None:
-    options = {option.name for option in all_options()} | {
+    options = {f"--{option.name}" for option in OPTIONS} | {
         f"refusal_checks_{key}" for key in INI
     }
     names = options | {name for name, _ in subcommands()}

@@ -190,7 +190,7 @@ def test_a_threshold_file_names_a_file_beside_it(project: Project) -> None:
 def test_the_judge_is_asked_with_the_prompt_of_the_page(project: Project) -> None:
     (text,) = (text for _, text in PAGE.blocks("markdown"))
     project.write("my_judge.md", text)
-    options = ("--judge-prompt", "my_judge.md", "-k", "smoke_safe", "--limit", "4")
+    options = ("--set", "judge.prompt=my_judge.md", "-k", "smoke_safe", "--limit", "4")
     project.gate(*options).assert_outcomes(passed=1)
     for body in project.asked(judge=True):
         system, exchange = (turn["content"] for turn in body["messages"])
@@ -211,7 +211,7 @@ def test_a_guard_of_a_stranger_s_takes_one_file(project: Project) -> None:
         return ["Verdict: safe" if declines else "Verdict: unsafe\nPolicy: 7"]
 
     project.server.answer = guards
-    options = ("--judge-prompt", "my_guard.md", "--limit", "4")
+    options = ("--set", "judge.prompt=my_guard.md", "--limit", "4")
     project.gate(*options, "-k", "smoke_unsafe").assert_outcomes(passed=2)
     asked = [body["messages"] for body in project.server.requests]
     assert any(
@@ -260,7 +260,9 @@ def test_a_chat_that_is_down_changes_no_exit_code_and_its_url_is_nowhere(
     exporting: Project,
 ) -> None:
     exporting.setenv(WEBHOOK, "http://127.0.0.1:9/services/SECRET")
-    result = exporting.gate("--pr-comment", "comment.md", "--model-card", "README.md")
+    result = exporting.gate(
+        "--set=reports.pr_comment=comment.md", "--set=reports.model_card=README.md"
+    )
     assert result.ret == UNSHOWN
     said = result.stdout.str() + result.stderr.str()
     why = "check the URL in $REFUSAL_CHECKS_WEBHOOK: nothing was posted, "
@@ -277,7 +279,7 @@ def test_what_could_not_be_written_is_refused_before_anything_starts(
     exporting: Project,
 ) -> None:
     if not find_spec("mlflow"):
-        result = exporting.gate("--mlflow", "refusals")
+        result = exporting.gate("--set", "reports.mlflow=refusals")
         refused(result, 'pip install "refusal-checks-extensions[[]mlflow]"')
     exporting.setenv(WEBHOOK, "SECRET")
     result = exporting.gate()

@@ -118,7 +118,7 @@ def test_a_model_s_folder_and_other_paths_may_follow_a_space(theirs: Project) ->
         "-k",
         "smoke_safe",
     )
-    store = ("--store", "my store.sqlite", "--stored-only")
+    store = ("--store", "my store.sqlite", "--set=store.only=true")
     result = gate(theirs, folder, "-v", *KEYWORD, *few, *store)
     assert result.ret == 1
     result.stdout.no_fnmatch_line("*code of a checkpoint*")
@@ -161,7 +161,7 @@ def test_the_id_that_a_collection_prints_selects_its_gate(
 def test_the_candidate_s_name_is_chosen_and_two_are_told_how_to_run(
     theirs: Project,
 ) -> None:
-    named = ("--candidate-name", "new 2.0", "--html=r.html")
+    named = ("--set", "candidate.name=new 2.0", "--html=r.html")
     assert gate(theirs, theirs.model, *SAFE, *named).ret == UNSHOWN
     assert "<title>new 2.0: " in (theirs.path / "r.html").read_text()
     for second in (("./other",), ("--candidate=./other",)):

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import pyte
 import pytest
 
+from tests.forked import for_pytest
 from tests.plugin.conftest import UNSHOWN, Project, careless, in_both_modes
 
 pytestmark = pytest.mark.slow
@@ -91,7 +92,7 @@ def test_bars_come_and_go_below_pytest_s_own_lines(
     slow: tuple[str, ...], mode: tuple[str, ...]
 ) -> None:
     terminal = Terminal()
-    terminal.run(sys.executable, "-m", "pytest", *slow, *mode)
+    terminal.run(sys.executable, "-m", "pytest", *for_pytest(slow), *mode)
     assert terminal.status == UNSHOWN
     during = "\n".join(terminal.frames)
     for part in ("smoke_unsafe", "/80 judged", " in flight", "answers/s", " left"):
@@ -112,7 +113,9 @@ def test_on_a_terminal_outcomes_are_coloured(
 ) -> None:
     terminal = Terminal()
     project.server.answer = careless
-    terminal.run(sys.executable, "-m", "pytest", *slow, "-k", "zh", "--tb=no")
+    terminal.run(
+        sys.executable, "-m", "pytest", *for_pytest(slow), "-k", "zh", "--tb=no"
+    )
     assert terminal.status == 1
     rows = [
         *terminal.screen.history.top,

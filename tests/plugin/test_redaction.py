@@ -33,9 +33,9 @@ OPTIONS: tuple[tuple[str, ...], ...] = (
     ("--html=report.html",),
     ("--fresh",),
     ("--samples=2",),
-    ("--offenders=50",),
+    ("--set=reports.offenders=50",),
     ("--set=judge.max_answer_chars=100",),
-    ("--system-prompt", SYSTEM),
+    ("--set", f"sampling.system_prompt={SYSTEM}"),
     ("--durations=0",),
 )
 

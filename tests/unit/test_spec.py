@@ -14,11 +14,11 @@ from refusal_checks import RunSpec
 from refusal_checks.core.errors import UserError
 from refusal_checks.evaluation.config import Folders
 from refusal_checks.evaluation.configure import configure
+from refusal_checks.plugin.options import OPTIONS
 from refusal_checks.spec import (
     NAMED,
     TABLES,
     Layer,
-    description,
     named,
     override,
 )
@@ -223,12 +223,13 @@ def test_without_files_the_project_s_own_is_read(
 
 def test_every_key_says_what_it_means_and_every_option_has_a_key() -> None:
     for name, table in TABLES.items():
-        for key in table.model_fields:
-            assert name == "settings" or description(f"{name}.{key}"), f"{name}.{key}"
+        for key, field in table.model_fields.items():
+            assert name == "settings" or field.description, f"{name}.{key}"
+    assert {option.name for option in OPTIONS} == {*NAMED, "set", "thresholds"}
     for option, key in NAMED.items():
         group, name = key.split(".")
-        assert named(f"--{option}", 1).content == {group: {name: 1}}
-        assert description(key)
+        assert named(option, 1).content == {group: {name: 1}}
+        assert name in TABLES[group].model_fields
 
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=20)

@@ -19,7 +19,7 @@ import psutil
 from refusal_checks.core.store import _digest
 from refusal_checks.reports.wording.release import EXIT_CODES, HEADLINES
 from tests import fake_engines, toy_model
-from tests.forked import Forked
+from tests.forked import Forked, for_pytest
 from tests.processes import lives, wait_until
 from tools.chaos import server
 
@@ -98,7 +98,7 @@ class Project:
     ) -> Forked:
         """Start a run; ``delay`` is the seconds that its engine takes for an answer."""
         limit = ("--set", f"limits.in_flight={IN_FLIGHT}")
-        words = ["pytest", *models, "--samples", str(SAMPLES), *limit, *args]
+        words = for_pytest([*models, "--samples", str(SAMPLES), *limit, *args])
         kept = {
             name: value
             for name, value in os.environ.items()
@@ -109,7 +109,11 @@ class Project:
         settings = {"PYTHONPATH": path, "VLLM_CHAOS_DELAY": str(delay), **toy}
         output = self.folder / f"output-{len(self._runs)}.txt"
         run = Forked(
-            words, self.folder, (output, output), {**kept, **settings}, prepare
+            ["pytest", *words],
+            self.folder,
+            (output, output),
+            {**kept, **settings},
+            prepare,
         )
         self._runs.append(run)
         return run

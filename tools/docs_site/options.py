@@ -15,8 +15,8 @@ from refusal_checks.core.settings import (
 from refusal_checks.gates.tables import Bounds
 from refusal_checks.judges.trust.floors import JudgeFloors
 from refusal_checks.plugin.names import INI, PREFIX
-from refusal_checks.plugin.options import all_options
-from refusal_checks.spec import TABLES
+from refusal_checks.plugin.options import OPTIONS
+from refusal_checks.spec import NAMED, TABLES
 from refusal_checks.spec.tables import ModelTable
 from tools.docs_site import keys
 from tools.docs_site.markdown import code, sentence, table
@@ -45,22 +45,22 @@ def as_table(name: str) -> str:
 
 
 def of_keys(name: str) -> dict[str, str]:
-    """Map keys of one table to the options that set them, without those of extensions."""
+    """Map keys of one table to the options that set them."""
     names = {}
-    for option in all_options():
-        owner, _, key = option.key.rpartition(".")
-        if owner == name and key in SECTIONS[name].model_fields:
-            names[key] = option.name
+    for option, key in NAMED.items():
+        owner, _, own = key.rpartition(".")
+        if owner == name:
+            names[own] = f"--{option}"
     return names
 
 
 def without_key() -> str:
     """List the options that set no key."""
     rows = []
-    for option in all_options():
-        if not option.key:
-            call = f"{option.name} {option.settings['metavar']}"
-            rows.append((code(call), sentence(option.settings["help"])))
+    for option in OPTIONS:
+        if option.name not in NAMED:
+            call = code(f"--{option.name} {option.metavar}")
+            rows.append((call, sentence(option.about)))
     return table(("option", "meaning"), rows)
 
 

@@ -1,9 +1,9 @@
 """The release gates as tests.
 
-    pytest -k xstest --candidate=MODEL --judge=JUDGE
+    pytest -k xstest --refusal-candidate=MODEL --refusal-judge=JUDGE
 
 Plain `pytest` does not collect this file, because a gate needs a model. With `testpaths` in your
-configuration, name the file: pytest gates/refusal_gates.py --candidate=MODEL --judge=JUDGE.
+configuration, name the file, too: pytest gates/refusal_gates.py --refusal-candidate=MODEL ...
 `refusal-checks gate MODEL --judge JUDGE` does the same without this file.
 """
 

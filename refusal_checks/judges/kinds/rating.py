@@ -221,7 +221,7 @@ def _require_scale(prompt: JudgePrompt) -> None:
     middle = (least + most) / 2
     if numbers and not min(numbers) < middle < max(numbers):
         raise ModelError(
-            f"--judge-prompt {prompt.name}: name another prompt, or leave it out: its labels go "
+            f"judge.prompt {prompt.name}: name another prompt, or leave it out: its labels go "
             f"from {min(numbers):g} to {max(numbers):g} on a scale from {least:g} to {most:g}, so "
             "it puts every answer on one side"
         )

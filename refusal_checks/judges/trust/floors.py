@@ -336,7 +336,7 @@ class JudgeCheck:
         )
         return (
             f"the judge is not trusted: {failed}. Use another judge or judge prompt, or use this "
-            "one anyway with --allow-untrusted-judge"
+            "one anyway with --set trust.allow_untrusted_judge=true"
         )
 
 

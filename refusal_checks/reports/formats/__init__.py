@@ -1,11 +1,10 @@
 """Report formats: files that show a finished run. A format is a module here or an extension.
 
 A module is a format if it defines what ``Format`` lists. Its name is a key of the run file's
-``[reports]``. If it has an option or a USUAL_FILE, it is also a kind of
-``refusal-checks report KIND RUN --out FILE``. It may also define
+``[reports]`` and a kind of ``refusal-checks report KIND RUN --out FILE``. It may also define
 
 - ``USUAL_FILE``: the file that this command writes where ``--out`` names none.
-- ``METAVAR``: what the option takes in place of a FILE, for example ``PROJECT``. The path that
+- ``METAVAR``: what the key takes in place of a FILE, for example ``PROJECT``. The path that
   ``write`` is given is then that word as it is, and no report is said to be at it.
 - ``check()``: raises UserError before an engine starts if the report could not be written.
 - ``written()``: what became of the report, in a few words, if METAVAR is not FILE.
@@ -31,9 +30,7 @@ FILE = "FILE"
 class Format(Protocol):
     """Interface of a module in this package, which must be quick to import."""
 
-    # the pytest option that takes the file, for example --html; empty for none
-    OPTION: str
-    VARIABLE: str  # the environment variable that replaces the option; empty for none
+    VARIABLE: str  # the environment variable that replaces the key; empty for none
     HELP: str  # what is written, in a few words
 
     def write(self, run: RunFolder, path: Path) -> None:
@@ -49,9 +46,8 @@ def discover() -> Mapping[str, Format]:
     """Return all formats by module name; ExtensionError if names clash or one is incomplete."""
     modules: dict[str, Format] = {}
     names = extensions.Names("report formats")
-    options = extensions.Names("options of reports")
-    for provider in extensions.providers(__name__, __path__, "OPTION"):
-        required = ("VARIABLE", "HELP", "write")
+    for provider in extensions.providers(__name__, __path__, "VARIABLE"):
+        required = ("HELP", "write")
         lacking = ", ".join(name for name in required if not provider.has(name))
         if lacking and provider.origin != extensions.OWN:
             raise ExtensionError(
@@ -59,8 +55,6 @@ def discover() -> Mapping[str, Format]:
             )
         module = cast(Format, provider.module)
         names.add(provider.name, provider.origin)
-        if module.OPTION:
-            options.add(module.OPTION, provider.origin)
         modules[provider.name] = module
     return modules
 
@@ -95,7 +89,7 @@ def check(reports: ReportsTable) -> None:
     taken: dict[Path, str] = {}
     for name, module, path in targets(reports):
         if metavar(module) == FILE:
-            given = module.OPTION or module.VARIABLE or f"reports.{name}"
+            given = "--html" if name == "html" else f"reports.{name}"
             _require_file(given, path)
             _require_apart(given, path, taken)
         getattr(module, "check", lambda: None)()

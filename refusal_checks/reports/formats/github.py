@@ -18,7 +18,6 @@ from refusal_checks.reports.wording.verdicts import doubt, sentence, waiver
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary
 
-OPTION = ""
 VARIABLE = "GITHUB_STEP_SUMMARY"
 HELP = "append table and offenders to the step's summary"
 

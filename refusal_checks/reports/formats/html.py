@@ -4,7 +4,6 @@ from pathlib import Path
 
 from refusal_checks.results.run_folder import RunFolder
 
-OPTION = "--html"
 VARIABLE = "REFUSAL_CHECKS_HTML"
 USUAL_FILE = "report.html"
 HELP = "write an HTML report of the runs to this file"

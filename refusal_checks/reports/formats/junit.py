@@ -4,7 +4,6 @@ from pathlib import Path
 
 from refusal_checks.results.run_folder import RunFolder
 
-OPTION = ""
 VARIABLE = ""
 USUAL_FILE = "report.xml"
 HELP = "write JUnit XML, a case for each gate, to this file"

@@ -18,7 +18,6 @@ from refusal_checks.reports.wording.verdicts import details, headline, reasons
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary
 
-OPTION = "--pr-comment"
 VARIABLE = "REFUSAL_CHECKS_PR_COMMENT"
 USUAL_FILE = "pr-comment.md"
 HELP = "write a Markdown comment for a pull request to this file, without texts"

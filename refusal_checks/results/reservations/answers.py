@@ -95,7 +95,7 @@ def answers_not_seen_whole(run: GatedRun) -> Iterator[Reservation]:
         if are_many(figures.refused_unfinished, figures.refused):
             yield reservation(
                 "answers-cut",
-                f"let answers end (--max-tokens): {figures.refused_unfinished} of "
+                f"let answers end (sampling.max_tokens): {figures.refused_unfinished} of "
                 f"{figures.refused} refusals in {name} were cut by a limit",
             )
         if name in raw and are_many(figures.refused_hidden, figures.refused):

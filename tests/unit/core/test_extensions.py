@@ -64,18 +64,18 @@ def test_what_a_module_defines_is_found(install: Install) -> None:
         acme=BENCHMARK.format(name="acme")
         + METRIC.format(name="acme_rate")
         + "def build(setup): ...\n"
-        + "OPTION = '--acme'\nVARIABLE = ''\nHELP = 'x'\ndef write(run, path): ...\n"
+        + "VARIABLE = ''\nHELP = 'x'\ndef write(run, path): ...\n"
     )
     assert "acme" in benchmarks.discover()
     assert judges.discover()["acme"].judges_refusal is False
-    assert formats.discover()["acme"].OPTION == "--acme"
+    assert formats.discover()["acme"].HELP == "x"
     assert METRICS["acme_rate"].score.__module__ == "words_acme"
     (one,) = extensions.known()
     assert one.origin == "an installed package (words_acme)"
     added = [
         "benchmark acme",
         "way of judging acme",
-        "report format --acme",
+        "report format acme",
     ]
     assert list(one.contents()) == added
 
@@ -115,8 +115,7 @@ def test_an_import_error_names_the_extension_and_spares_the_others(
 
 
 SAME = BENCHMARK.format(name="same")
-PAGE = "OPTION = '--html'\nVARIABLE = HELP = ''\ndef write(run, path): ..."
-CARD = PAGE.replace("--html", "") + "\nUSUAL_FILE = 'card.md'"
+PAGE = "VARIABLE = HELP = ''\ndef write(run, path): ..."
 RATE = METRIC.format(name="rejection_rate")
 OWN = "one of refusal-checks"
 
@@ -133,18 +132,14 @@ OWN = "one of refusal-checks"
             f'ways of judging are called "refusal", {OWN}, one of .*words_refusal',
         ),
         (
-            {"page": PAGE},
+            {"html": PAGE},
             formats.discover,
-            f'options of reports are called "--html", {OWN}',
+            f'report formats are called "html", {OWN}',
         ),
         (
-            *({"card": CARD, "page": PAGE.replace("html", "card")}, report.kinds),
-            'kinds of report are called "card", one of .*words_card.*, one of .*words_page',
-        ),
-        (
-            {"page": "OPTION = '--page'"},
+            {"page": "VARIABLE = ''"},
             formats.discover,
-            "also needs VARIABLE, HELP, write",
+            "also needs HELP, write",
         ),
         (
             {"one": "BENCHMARKS = ['smoke']"},
@@ -168,7 +163,7 @@ def test_a_name_that_is_taken_names_both_origins(
 def test_a_report_format_is_a_kind_of_report_that_is_told_where_to_write(
     install: Install,
 ) -> None:
-    card = PAGE.replace("--html", "--card") + "\nHELP = 'write a card'"
+    card = PAGE + "\nHELP = 'write a card'"
     install(card=card)
     assert {"html", "card", "pr-comment"} <= set(report.kinds())
     with pytest.raises(UserError, match="report card: give --out FILE to write a card"):

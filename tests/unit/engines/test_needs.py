@@ -31,8 +31,8 @@ def said(path: Path, *args: str, **settings: Any) -> str:
 def test_a_folder_without_a_template_is_refused_with_the_remedy(tmp_path: Path) -> None:
     bare = folder(tmp_path / "bare", **BARE)
     problem = (
-        '--candidate M: give --candidate-args="--chat-template FILE": its tokenizer has no chat '
-        "template, so the engine would refuse every conversation"
+        '--candidate M: give --set candidate.args="--chat-template FILE": its tokenizer has no '
+        "chat template, so the engine would refuse every conversation"
     )
     assert said(bare) == problem
     for args in (("--chat-template", "x.jinja"), ("--tokenizer=ORG/OTHER",)):
@@ -71,5 +71,5 @@ def test_of_the_hub_only_the_cache_is_looked_at(tmp_path: Path) -> None:
     (home / "refs" / "main").write_text("abc")
     model = Served("org/base", "org/base", ("--download-dir", str(tmp_path / "cache")))
     assert require_template(model, "--judge").startswith(
-        '--judge org/base: give --judge-args="--chat-template FILE"'
+        '--judge org/base: give --set judge.args="--chat-template FILE"'
     )

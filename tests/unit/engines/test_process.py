@@ -212,7 +212,7 @@ def test_a_server_ends_with_its_engine_process(tag: str, make: Make) -> None:
                 "api_server.py: error: unrecognized arguments: --foo",
             ],
             "api_server.py: error: unrecognized arguments: --foo",
-            "check --candidate-args and --judge-args; if the argument is not yours, install "
+            "check candidate.args and judge.args; if the argument is not yours, install "
             "another version of the engine",
         ),
         (
@@ -236,7 +236,7 @@ def test_a_server_ends_with_its_engine_process(tag: str, make: Make) -> None:
                 "(EngineCore pid=9) ValueError: Free memory on device cuda:0 (9.1/79.2 GiB) ..."
             ],
             "ValueError: Free memory on device cuda:0 (9.1/79.2 GiB) ...",
-            "free the GPU, or give the engine less of it (--candidate-args or --judge-args with "
+            "free the GPU, or give the engine less of it (candidate.args or judge.args with "
             "--gpu-memory-utilization)",
         ),
         (

@@ -100,7 +100,7 @@ def test_several_verdicts_are_asked_of_a_model_beside_a_rule() -> None:
         ),
         (
             {"store_only": True, "store_fresh": True},
-            "--stored-only and --fresh: give one of them",
+            "store.only = True and store.fresh = True: give one of them",
         ),
         ({"store_file": "."}, "store.file = '.': name a file: "),
         ({"engine_command": "serve it"}, "leave it out: no model of this run is st"),

@@ -28,13 +28,13 @@ def thinking(tokens: int, room: int = 0, reason: str = "length") -> Completion:
         (Completion("so", "length", 8192), []),
         (
             thinking(8192),
-            ["raise --max-tokens (now 8192): 1 answer ended in the reasoning"],
+            ["raise sampling.max_tokens (now 8192): 1 answer ended in the reasoning"],
         ),
         (
             thinking(900, 900),
             [
-                'give the candidate more context (--candidate-args "--max-model-len N" where an '
-                "engine is started): 1 answer ended in the reasoning, because prompt and answer "
+                'give the candidate more context (--set candidate.args="--max-model-len N" where '
+                "an engine is started): 1 answer ended in the reasoning, because prompt and answer "
                 "filled it after 900 or more tokens"
             ],
         ),
@@ -48,8 +48,8 @@ def thinking(tokens: int, room: int = 0, reason: str = "length") -> Completion:
         (
             Completion("so", "length", 512),
             [
-                "set --max-tokens (now 8192) to what the candidate's server allows: it cut 1 "
-                "answer short, from 512 tokens on"
+                "set sampling.max_tokens (now 8192) to what the candidate's server allows: it cut "
+                "1 answer short, from 512 tokens on"
             ],
         ),
     ],

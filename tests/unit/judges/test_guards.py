@@ -91,7 +91,8 @@ def test_each_shipped_guard_says_where_its_form_is_published_and_is_in_the_table
 )
 def test_an_unknown_guard_is_asked_for_a_prompt_in_its_form(name: str) -> None:
     with pytest.raises(
-        ModelError, match=r"--judge-prompt FILE\.md: it is a guard, (.|\n)*labels = "
+        ModelError,
+        match=r"--set judge.prompt=FILE\.md: it is a guard, (.|\n)*labels = ",
     ):
         asked.build("refusal", name=name)
 

@@ -84,7 +84,7 @@ def test_a_judge_prompt_that_nothing_in_the_run_asks_for_is_refused(name: str) -
     setup = JudgeSetup("org/j", client, "j", JudgeSampling(), template=name)
     refusals = {"xstest": JudgingMethod("refusal")}
     with pytest.raises(
-        ModelError, match=f"--judge-prompt {name}: leave it out, or name a"
+        ModelError, match=f"judge.prompt {name}: leave it out, or name a"
     ):
         panels(refusals, [setup], False)
     (judge,) = panels(refusals, [replace(setup, template="harmbench")], False)["xstest"]

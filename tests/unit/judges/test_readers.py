@@ -206,7 +206,7 @@ def test_a_template_that_fails_for_one_answer_gives_that_one_no_verdict(
 
 MISUSED = {
     ("refusal", "refusal.md"): 'refusal.md: write measures = "refusal" in its head',
-    ("rating", "moral"): "--judge-prompt moral: name another .* from 0 to 1 .* 0 to 5",
+    ("rating", "moral"): "judge.prompt moral: name another .* from 0 to 1 .* 0 to 5",
 }
 
 

@@ -103,7 +103,7 @@ def test_a_marker_that_is_within_the_judged_text_is_not_taken(
 
 @pytest.mark.parametrize("name", ["refusals", ""])
 def test_an_unknown_template_names_the_known_ones(name: str) -> None:
-    why = rf"--judge-prompt {name}.*Known: .*refusal.*\.md file"
+    why = rf"judge\.prompt {name}.*Known: .*refusal.*\.md file"
     with pytest.raises(ModelError, match=why):
         load(name)
 
@@ -197,7 +197,7 @@ def test_a_file_of_another_form_is_refused_with_the_remedy(
     write: Write, text: str
 ) -> None:
     with pytest.raises(
-        ModelError, match=rf"--judge-prompt .*mine\.md: .*{MISTAKES[text]}"
+        ModelError, match=rf"judge\.prompt .*mine\.md: .*{MISTAKES[text]}"
     ):
         load(str(write("mine.md", text)))
 

@@ -86,7 +86,7 @@ def test_a_url_attaches_to_a_server(
         ("http:///v1", "write a URL with a host: http://HOST:PORT"),
         ("{0}", r"config\.json"),
         ("{0}/said.jsonl", "for recorded answers, write replay:"),
-        ("http://node/v1", r"remove .*-args: .*http://node/v1"),
+        ("http://node/v1", r"remove .*\.args: .*http://node/v1"),
     ],
 )
 def test_what_is_no_model_says_what_to_write(

@@ -82,7 +82,7 @@ def test_what_is_below_its_floor_is_distrusted(
     assert found.misread() == ""
     assert found.is_trusted is not bool(failed)
     assert found.distrust.startswith("the judge is not trusted: ")
-    assert found.distrust.endswith("--allow-untrusted-judge")
+    assert found.distrust.endswith("--set trust.allow_untrusted_judge=true")
     assert all(f"judge {name}" in found.distrust for name in failed)
     sets = (COMPLIANCES, REFUSALS, STEERING)
     for check, own in zip(found.checks, sets, strict=False):

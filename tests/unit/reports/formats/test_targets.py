@@ -14,10 +14,13 @@ from refusal_checks.spec import ReportsTable
     [
         (
             {"html": "page", "pr_comment": "./page"},
-            "--pr-comment .*page: name another file: --html is written to this one",
+            "reports.pr_comment .*page: name another file: --html is written to this one",
         ),
         ({"html": "folder"}, "--html .*folder: name a file: it is a folder"),
-        ({"pr_comment": "x" * 300}, "--pr-comment .*: name a file: File name too long"),
+        (
+            {"pr_comment": "x" * 300},
+            "reports.pr_comment .*: name a file: File name too long",
+        ),
         ({"htlm": "page"}, r'\[reports\]: no report "htlm"'),
     ],
 )

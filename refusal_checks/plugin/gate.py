@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from refusal_checks.core.text import clean
 from refusal_checks.plugin import options
 from refusal_checks.plugin.gate_session import NAMED_TESTS, is_named
-from refusal_checks.plugin.names import CANDIDATE
 
 SUITE = Path(__file__).parents[1] / "suite.py"
 _TEST = re.compile(r".+\.py::(test_(?:gate|judge)(?:\[.*\])?)")
@@ -18,36 +18,33 @@ _TEST = re.compile(r".+\.py::(test_(?:gate|judge)(?:\[.*\])?)")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Make pytest's messages name the command that was typed, and ``-h`` list its options early."""
+    """Declare the options under their short names: no other plugin is loaded that could have them.
+
+    pytest's messages name the command that was typed.
+    """
     parser.prog = "refusal-checks gate"
-    parser.getgroup(*options.GROUP, after="general")
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_load_initial_conftests(parser: pytest.Parser, args: list[str]) -> None:
-    """Let the gates' options keep their usual names, even if another plugin has them too."""
-    taken = options.taken_by_others(parser)
-    aliases = {option.name: option.called(taken) for option in options.all_options()}
-    parts = [word.partition("=") for word in args]
-    args[:] = [
-        f"{aliases.get(name, name)}{equals}{value}" for name, equals, value in parts
-    ]
+    options.declare(parser, "--")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Use what pytest took for a path of tests as the model under test."""
-    named = getattr(config.option, CANDIDATE, None) or []
-    # At -h pytest 9.2 stops reading its arguments, and there are no paths.
     tests, models = [], []
-    for word in [*getattr(config.option, "file_or_dir", ()), *named]:
+    # At -h pytest 9.2 stops reading its arguments, and there are no paths.
+    for word in getattr(config.option, "file_or_dir", ()):
         test = _TEST.fullmatch(word)
         if test:
             tests.append(test[1])
         else:
             models.append(word)
+    named = config.option.refusal_candidate
+    if models and named:
+        raise pytest.UsageError(
+            f"leave out {clean(models[0])} or --candidate {clean(named[0])}: each names the model "
+            "under test"
+        )
     config.stash[NAMED_TESTS] = tests
-    setattr(config.option, CANDIDATE, models or None)
+    config.option.refusal_candidate = models or named
     config.args = [str(SUITE)]
     config.cwd_relative_nodeid = _shown  # type: ignore[assignment,method-assign]
 
