@@ -122,9 +122,10 @@ def truncation_remarks(
         yield f"raise sampling.max_tokens (now {max_tokens}): {answers} ended in the reasoning"
     if filled:
         yield (
-            'give the candidate more context (--set candidate.args="--max-model-len N" where an '
-            f"engine is started): {count(len(filled), 'answer')} ended in the reasoning, because prompt "
-            f"and answer filled it after {min(answer.room for answer in filled)} or more tokens"
+            'give the candidate more context (--set candidate.args="--max-model-len N" '
+            f"where an engine is started): {count(len(filled), 'answer')} ended in the "
+            "reasoning, because prompt and answer filled it after "
+            f"{min(answer.room for answer in filled)} or more tokens"
         )
     if len(unclosed) > len(cut):
         yield (

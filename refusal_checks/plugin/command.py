@@ -57,9 +57,13 @@ def usage() -> str:
     group = parser.add_argument_group("options")
     for option in OPTIONS:
         if option.metavar:
-            group.add_argument(f"--{option.name}", metavar=option.metavar, help=option.about)
+            group.add_argument(
+                f"--{option.name}", metavar=option.metavar, help=option.about
+            )
         else:
-            group.add_argument(f"--{option.name}", action="store_true", help=option.about)
+            group.add_argument(
+                f"--{option.name}", action="store_true", help=option.about
+            )
     return parser.format_help()
 
 

@@ -117,7 +117,7 @@ def test_what_is_said_later_wins_key_by_key(write: Write) -> None:
     assert spec.sampling.temperature == 0.6, "a default"
     assert spec.where("sampling.seed") == f"{second}: [sampling] seed"
     assert spec.where("sampling.top_k") == "--set sampling.top_k=5"
-    spec = RunSpec.read(second, first, overrides=[named("--samples", 7)])
+    spec = RunSpec.read(second, first, overrides=[named("samples", 7)])
     assert (spec.sampling.samples, spec.sampling.seed, spec.sampling.top_k) == (7, 3, 3)
     assert spec.where("sampling.samples") == "--samples 7"
 
@@ -125,7 +125,7 @@ def test_what_is_said_later_wins_key_by_key(write: Write) -> None:
 def test_the_usual_seed_is_that_of_the_files(write: Write) -> None:
     plain = write("plain.toml", GATE)
     own = write("own.toml", f"[sampling]\nseed = 4\n{GATE}")
-    option = named("--seed", 9)
+    option = named("seed", 9)
     seeds = {
         "default": RunSpec.read(plain),
         "file": RunSpec.read(own),
@@ -327,7 +327,7 @@ def test_a_wrong_model_is_said_where_it_was_written(
             [override("candidate.model=/not/it")],
             "--set candidate.model=/not/it: /not/it: no such",
         ),
-        ([named("--candidate", "/other")], "--candidate /other: no such folder"),
+        ([named("candidate", "/other")], "--candidate /other: no such folder"),
     ):
         spec = RunSpec.read(file, overrides=overrides)
         with pytest.raises(UserError, match=f"^{re.escape(said)}"):

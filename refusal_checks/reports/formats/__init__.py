@@ -46,8 +46,8 @@ def discover() -> Mapping[str, Format]:
     """Return all formats by module name; ExtensionError if names clash or one is incomplete."""
     modules: dict[str, Format] = {}
     names = extensions.Names("report formats")
-    for provider in extensions.providers(__name__, __path__, "VARIABLE"):
-        required = ("HELP", "write")
+    for provider in extensions.providers(__name__, __path__, "HELP"):
+        required = ("VARIABLE", "write")
         lacking = ", ".join(name for name in required if not provider.has(name))
         if lacking and provider.origin != extensions.OWN:
             raise ExtensionError(

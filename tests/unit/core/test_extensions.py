@@ -137,9 +137,9 @@ OWN = "one of refusal-checks"
             f'report formats are called "html", {OWN}',
         ),
         (
-            {"page": "VARIABLE = ''"},
+            {"page": "HELP = ''"},
             formats.discover,
-            "also needs HELP, write",
+            "also needs VARIABLE, write",
         ),
         (
             {"one": "BENCHMARKS = ['smoke']"},

@@ -182,7 +182,11 @@ def test_a_moderation_endpoint_is_a_judge() -> None:
     [
         ("moderation:omni", Extras(), "write moderation:URL#MODEL, such as"),
         ("moderation:https://me:hush@node/v1", Extras(), "remove the user and passw"),
-        ("moderation:http://node/v1", Extras(("--dtype", "half")), "remove --judge-ar"),
+        (
+            "moderation:http://node/v1",
+            Extras(("--dtype", "half")),
+            r"remove judge\.args",
+        ),
     ],
 )
 def test_what_is_no_moderation_endpoint(
