@@ -23,7 +23,7 @@ from markdown_it.token import Token
 from refusal_checks.cli import application
 from refusal_checks.evaluation.configure import configure
 from refusal_checks.plugin.gate_session import GateSession
-from refusal_checks.plugin.names import CANDIDATE
+from refusal_checks.plugin.options import given
 from refusal_checks.reports.wording.release import EXIT_CODES
 from tests.forked import Forked
 from tests.plugin.conftest import ROOT
@@ -237,7 +237,7 @@ def carry_out(
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """In a command that is tried: read the options as a run would before it starts."""
-    if hasattr(session.config.option, CANDIDATE):
+    if given(session.config):
         gates = GateSession(session.config)
         if gates.spec.candidate.model:
             configure(gates.spec, gates.kept)
