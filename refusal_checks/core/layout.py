@@ -55,13 +55,6 @@ def cut(text: str, width: int) -> str:
     return set_cell_size(text, width - 1) + "…"
 
 
-def padded(text: str, width: int) -> str:
-    """Cut or pad a text to exactly this width."""
-    from rich.cells import set_cell_size
-
-    return set_cell_size(cut(text, width), width)
-
-
 def table(
     rows: Iterable[Sequence[str]], right: Collection[int] = (), width: int = 10_000
 ) -> Iterator[str]:

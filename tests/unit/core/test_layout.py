@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from refusal_checks.core.layout import columns, cut, padded, table, told_apart
+from refusal_checks.core.layout import columns, cut, table, told_apart
 from refusal_checks.core.text import brief, count, duration, in_a_row, listed
 
 
@@ -31,7 +31,6 @@ def test_texts_take_their_columns() -> None:
         "wor…",
         "好 …",
     )
-    assert (padded("ab", 4), padded("abcde", 4)) == ("ab  ", "abc…")
     rows = [["name", "n"], ["longer", "10"]]
     assert list(table(rows, right=[1])) == ["name     n", "longer  10"]
     assert [len(line) for line in table([["x" * 50, "10"]], width=20)] == [20]
