@@ -25,7 +25,7 @@ def gate(context: typer.Context) -> None:
 
     -h lists all options. Exits with 0 if every gate passed, 1 if one failed or could not be
     evaluated, 4 if something in the command is wrong, 7 if all passed but the answer rests on
-    something that was not shown, 16 if an engine did not start.
+    something that was not proven, 16 if an engine did not start.
     """
     from refusal_checks.plugin import command  # not for other commands
 

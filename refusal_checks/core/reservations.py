@@ -1,6 +1,6 @@
 """What may speak against relying on a yes: ids, kinds and meanings of reservations.
 
-The kind answers one question: does the yes rest on something that was not shown? If so, the
+The kind answers one question: does the yes rest on something that was not proven? If so, the
 answer is a yes only once somebody has accepted it by name.
 """
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Literal, get_args
 
 ReservationKind = Literal["unshown", "note"]
-"""Whether the answer rests on something that was not shown, or the line only informs."""
+"""Whether the answer rests on something that was not proven, or the line only informs."""
 
 RESERVATION_KINDS: tuple[ReservationKind, ...] = get_args(ReservationKind)
 """The kinds of reservations, the weightiest first."""

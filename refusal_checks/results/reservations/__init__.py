@@ -1,7 +1,7 @@
 """Reservations about a run whose gates all passed, a module for each subject.
 
-Each reservation is one line: what to do or what was not shown, and why. ``reservations`` sets
-their order. Its kind answers one question: does the yes rest on something that was not shown?
+Each reservation is one line: what to do or what was not proven, and why. ``reservations`` sets
+their order. Its kind answers one question: does the yes rest on something that was not proven?
 """
 
 from __future__ import annotations
