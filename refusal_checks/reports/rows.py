@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from refusal_checks.core.layout import told_apart
 from refusal_checks.core.text import clean
-from refusal_checks.gates.bounds import bounds_in_words
+from refusal_checks.gates.bounds import bounds_in_words, exact
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics import METRICS, Metric, main_metric
@@ -114,11 +114,13 @@ def benchmark_of(gate_id: str) -> str:
 
 def _cells(verdict: Verdict) -> tuple[str, ...]:
     gate, estimate, compared = verdict.gate, verdict.estimate, verdict.comparison
-    change = METRICS[gate.metric].show_change(compared.change.value) if compared else ""
+    metric = METRICS[gate.metric]
+    change = metric.show_change(compared.change.value) if compared else ""
+    margins = [f"{name} {exact(metric, end)}" for name, end in gate.bounds.items()]
     return (
-        _figure(METRICS[gate.metric], estimate),
+        _figure(metric, estimate),
         str(estimate.n),
-        bounds_in_words(gate, "min {}", "max {}", " ") or "change",
+        bounds_in_words(gate, "min {}", "max {}", " ") or " ".join(margins),
         change.removesuffix(" points"),
         f"{verdict.invalid.share:.1%}",
     )
