@@ -86,6 +86,10 @@ def load_run(
     return RunResult.load(run_folder.find(fspath(name), root).summary_file)
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

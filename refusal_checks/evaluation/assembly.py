@@ -109,6 +109,8 @@ def _candidate(
         return _served(config.answering, scoring, servers, plan, note)
     name = config.answering.model.name
     _require_recorded(loaded.recording, plan, scoring, say, redact=config.redact)
+    if loaded.recording.repeats:
+        note(f"{loaded.recording.path.name}: {loaded.recording.repeats}")
     return ReplayCandidate(name, loaded.recording)
 
 
@@ -135,8 +137,9 @@ def _judges(
     panel.require_decidable(judged, judges)
     _require_tellable(gates, config.benchmarks, judges)
     for name, prompts in plan.items():
-        if recording and any(isinstance(judge, LabelsJudge) for judge in judges[name]):
-            recording.require_labels(name, prompts)
+        for judge in judges[name]:
+            if recording and isinstance(judge, LabelsJudge):
+                recording.require_labels(name, prompts, judge.knows)
     _require_several(gates, judges)
     return judges
 

@@ -121,8 +121,8 @@ def _require_models(spec: RunSpec) -> None:
             missing.append(f"--{role}")
     if missing:
         raise UserError(
-            f"{' and '.join(missing)} missing: name the model under test and its judge, as model "
-            f"in [candidate] and [judge] of the run file, or on the command line:\n{COMMANDS}"
+            f"{' and '.join(missing)} missing: name the model under test and its judge, in "
+            f"[candidate] and [judge] of the run file, or for example:\n{COMMANDS}"
         )
 
 

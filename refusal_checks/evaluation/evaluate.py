@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from collections.abc import Collection
 from contextlib import suppress
@@ -14,7 +15,7 @@ from refusal_checks.core.errors import EngineStartError, UserError, require_know
 from refusal_checks.core.files import permitted, read_anew, resolved
 from refusal_checks.core.store_lock import StoreLock
 from refusal_checks.evaluation.config import Folders
-from refusal_checks.evaluation.configure import configure, folders
+from refusal_checks.evaluation.configure import COMMANDS, configure, folders
 from refusal_checks.evaluation.interrupts import as_interrupts, ctrl_c_raises
 from refusal_checks.evaluation.result import RunResult
 from refusal_checks.evaluation.run import Run
@@ -23,7 +24,7 @@ from refusal_checks.reports.run_view import RunView
 from refusal_checks.results import project
 from refusal_checks.results.events import Event, Listener, Notice, Prepared
 from refusal_checks.results.run_folder import RunFolder
-from refusal_checks.spec import RunSpec
+from refusal_checks.spec import NAMED, ReportsTable, RunSpec
 
 
 class Interrupted(KeyboardInterrupt):
@@ -86,9 +87,28 @@ def evaluate(
         run_id or project.new_run_id(),
         kept or folders(spec),
     )
-    if _has_loop():
-        return session.in_thread(write_reports)
-    return session.work(write_reports)
+    try:
+        if _has_loop():
+            return session.in_thread(write_reports)
+        return session.work(write_reports)
+    except UserError as fault:
+        if kept:  # pytest and commands name the folders, and their users type options
+            raise
+        raise type(fault)(_in_keys(str(fault))) from None
+
+
+_EXAMPLE = (
+    '    spec.with_values({"candidate.model": "ORG/MODEL", "judge.model": "ORG/JUDGE"})'
+)
+
+
+def _in_keys(message: str) -> str:
+    """Name keys in a message in place of the command line's options."""
+    text = message.replace(COMMANDS, _EXAMPLE).replace("--set ", "")
+    reports = {name: f"reports.{name}" for name in ReportsTable.model_fields}
+    for option, key in (reports | NAMED).items():
+        text = re.sub(rf"--{option}(?![\w-])", key, text)
+    return text
 
 
 def _selected(gates: Collection[str] | None, spec: RunSpec) -> Collection[str]:

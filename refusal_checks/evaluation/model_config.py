@@ -33,6 +33,9 @@ def where_written(spec: RunSpec, key: str, option: str) -> Iterator[None]:
         if where.startswith((option, "--refusal-")) or not message.startswith(option):
             raise
         rest = message.removeprefix(option).lstrip(": ")
+        value, _, why = rest.partition(": ")
+        if why and value in where:  # it stands there already
+            rest = why
         raise type(fault)(f"{where}: {rest}") from None
 
 
@@ -184,11 +187,22 @@ def _judge_extras(spec: RunSpec, named: Sequence[str]) -> list[models.Extras]:
 
 
 def _words(spec: RunSpec, key: str, args: str) -> tuple[str, ...]:
+    """The words of an engine's arguments: options, each perhaps with values after it."""
+    where = _written(spec, key, args)
     try:
-        return tuple(shlex.split(args))
+        words = tuple(shlex.split(args))
     except ValueError as fault:
-        where = _written(spec, key, args)
         raise ModelError(f"{where}: quote as in a shell: {fault}") from None
+    takes_values = False
+    for word in words:
+        if word.startswith("-"):
+            takes_values = "=" not in word
+        elif not takes_values:
+            raise ModelError(
+                f"{where}: write --NAME=VALUE: {word!r} is neither an option of the engine nor the "
+                "value of one"
+            )
+    return words
 
 
 def _spread(

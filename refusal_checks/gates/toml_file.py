@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from refusal_checks.core.errors import DataError, ThresholdError
 from refusal_checks.core.files import FILE_NAME, is_file_name, read_bytes, why_no_file
-from refusal_checks.core.suggestions import either, near, share
+from refusal_checks.core.suggestions import either, near
 
 # The files that come with the package.
 FOLDER = Path(__file__).parents[1] / "thresholds"
@@ -19,25 +18,7 @@ DEFAULT = FOLDER / "default.toml"
 
 EXTENSIONS = "extensions"  # the key of a file, above its tables, that names Python files to import
 
-_HINTS: Mapping[str, str] = {
-    r"=\s*[+-]?\d+,\d": "write a decimal number with a point",
-    r"=\s*(True|False|yes|no|on|off)\b": "write true or false",
-    r"=\s*(None|null|nil)\b": "leave the key out",
-    r"^\s*[\w.\"-]+\s*:": "write = between a key and its value",
-    r"[“”„]": 'write plain quotes: "..."',
-    r"=\s*[A-Za-z][\w./-]*\s*(#.*|[,}].*)?$": "put a text in quotes",
-    r"^\s*\[[^\]]*$": "close the table's name with ]",
-    r"\{[^}]*$": "write a table in braces on one line and close it with }",
-    r'^[^"]*"[^"]*$': 'close the text with "',
-}
-"""What to write, by what the line looks like; the first that fits is said."""
-
-_PERCENT = re.compile(r"=\s*([+-]?\d+(?:\.\d+)?)\s*%")
-_TWICE = {
-    "overwrite a value": "the key",
-    "twice": "the table",
-    "mutate immutable": "the table",
-}
+_YAML = re.compile(r"\s*(- |[\w.-]+:(\s|$))")
 
 
 def names() -> list[str]:
@@ -71,7 +52,7 @@ def read(path: Path) -> dict[str, Any]:
         raise ThresholdError(str(fault)) from None
     except UnicodeDecodeError as fault:
         raise ThresholdError(
-            f"{path}: save it as UTF-8; not a TOML file: byte {fault.start} is of another encoding"
+            f"{path}: save it as UTF-8; not TOML: byte {fault.start} is of another encoding"
         ) from None
     try:
         content = tomllib.loads(text)
@@ -83,15 +64,21 @@ def read(path: Path) -> dict[str, Any]:
         if place:
             number = min(int(place[1]), len(lines))
         line = lines[number - 1]
-        remedy = "name a run file (.toml); "
-        if path.suffix == ".toml":
-            remedy = _hint(line, reason)
+        remedy = "not TOML"
+        if path.suffix != ".toml":
+            remedy = "name a run file (.toml); not TOML"
+        elif _YAML.match(line):
+            remedy = "write TOML, [TABLE] and KEY = VALUE below it; this is YAML"
+        elif reason == "Invalid value":
+            remedy = (
+                "write a text in quotes, a number with a point, true or false; not TOML"
+            )
         raise ThresholdError(
-            f"{path}: line {number}: {remedy}not a TOML file: {reason}: {line.strip()[:100]}"
+            f"{path}: line {number}: {remedy}: {reason}: {line.strip()[:100]}"
         ) from None
     except (ValueError, RecursionError):  # the parser's own limits
         raise ThresholdError(
-            f"{path}: shorten it; not a TOML file: a number has thousands of digits, or values are "
+            f"{path}: shorten it; not TOML: a number has thousands of digits, or values are "
             "nested hundreds of levels deep"
         ) from None
     for name, table in content.items():
@@ -105,20 +92,3 @@ def read(path: Path) -> dict[str, Any]:
                 "the line of its table, such as [sampling]"
             )
     return content
-
-
-def _hint(line: str, reason: str) -> str:
-    group = re.match(r"\[[^.\]]+\.(\w+)\.", line)
-    if group and "overwrite a value" in reason:
-        kind = group[1]
-        return f'write groups = {{ {kind} = "COLUMN" }} in place of {kind} = "COLUMN"; '
-    for words, what in _TWICE.items():
-        if words in reason:
-            return f"remove one: {what} is there twice; "
-    percent = _PERCENT.search(line)
-    if percent:
-        return f"write {share(float(percent[1]))}; "
-    for pattern, hint in _HINTS.items():
-        if re.search(pattern, line):
-            return f"{hint}; "
-    return ""

@@ -177,7 +177,11 @@ class LabelsJudge(Judge):
     name = "labels"
 
     def __init__(self, verdicts: type[Valid] = Binary) -> None:
-        self._read, self._known = READERS[verdicts]
+        self._read, _ = READERS[verdicts]
+
+    def knows(self, label: str) -> bool:
+        """True if a label means something, or that people could not judge."""
+        return label.lower() == INVALID or self._read(label) is not None
 
     def without_asking(self, prompt: Prompt, completion: Completion) -> Judgement:
         label = (completion.label or "").strip()
@@ -190,11 +194,7 @@ class LabelsJudge(Judge):
 
         verdict = self._read(label)
         if verdict is None:
-            return Invalid(
-                Reason.NO_LABEL,
-                f"unknown label {label[:80]!r}; known: {self._known}. Say in recording.labels what "
-                "yours mean",
-            )
+            return Invalid(Reason.NO_LABEL, f"unknown label {label[:80]!r}")
         if isinstance(verdict, Rated | Invalid) or verdict.rationale:
             return verdict
         return replace(verdict, rationale=f"recorded label {label}")

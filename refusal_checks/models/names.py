@@ -156,6 +156,11 @@ _ADDRESS = re.compile(r"(?:\w+://)?([\w.-]+(?::\d+)?/v1(?:#.*)?|[\w.-]+:\d+)")
 """What looks like the address of a server, without http:// before it."""
 
 
+_HOSTED = re.compile(r"(openai|anthropic)/((?:gpt-[345]|chatgpt|o[134]|claude).*)")
+_HOSTED_URL = r"https://api.\1.com/v1#\2"
+"""Models that only their makers serve, by the names that other tools give them."""
+
+
 def _model(name: str, extras: Extras, option: str) -> Served | Attached:
     if name.startswith(("http://", "https://")):
         return _attached(name, extras, option)
@@ -214,6 +219,11 @@ def _served(name: str, base: str, extras: Extras, option: str) -> Served | None:
     if folder.is_file():
         raise ModelError(
             f"{option} {base}: a file is not a model; for recorded answers, write replay:{base}"
+        )
+    if _HOSTED.fullmatch(base) and not extras.program:
+        raise ModelError(
+            f"{option} {base}: write {_HOSTED.sub(_HOSTED_URL, base)}: nobody has its weights, so "
+            "no engine can load it"
         )
     is_id = re.fullmatch(r"[\w.-]+/[\w.-]+", base) and not base.startswith(".")
     return Served(name, base, **vars(extras)) if is_id else None

@@ -140,7 +140,7 @@ class Redaction:
         checks = []
         for check in original.checks:
             mistakes = [_hide(mistake, "rationale") for mistake in check.mistakes]
-            checks.append(replace(check, mistakes=tuple(mistakes)))
+            checks.append(replace(check, mistakes=tuple(mistakes), why=""))
         return replace(original, checks=tuple(checks))
 
     def reason(self, fault: BaseException) -> str:

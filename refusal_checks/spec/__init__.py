@@ -67,7 +67,7 @@ __all__ = [
 
 
 class RunSpec(BaseModel):
-    """Everything that a run is. A spec is immutable; ``with_value`` makes another one.
+    """Everything that a run is. A spec is immutable; ``with_values`` makes another one.
 
     Attributes:
         benchmarks: keys of benchmarks other than gates, by name of the benchmark.
@@ -141,33 +141,54 @@ class RunSpec(BaseModel):
         """A run without files: it may have no gates."""
         return cls._merged(list(layers), ())
 
-    def with_value(self, key: str, value: object) -> Self:
-        """Return the run with another value of one key: ``spec.with_value("sampling.samples", 2)``.
-
-        The key may be a bound: ``"xstest_safe.rejection_rate.max"``. Other bounds of the gate stay.
+    @classmethod
+    def from_dict(cls, tables: Mapping[str, Any]) -> Self:
+        """Read a run from tables as a run file has them: ``{"xstest_safe": {"limit": 20}}``.
 
         Raises:
-            UserError: there is no such key, or the value is not valid for it.
+            UserError: a table or key is wrong.
         """
-        content: Any = os.fspath(value) if isinstance(value, PathLike) else value
-        for part in reversed(key.split(".")):
-            content = {part: content}
-        written = f"{key} = {value!r}"
-        layer = Layer(content, where=written, option=written)
-        table = key.partition(".")[0]
-        if table in TABLES and table != "settings":  # gates depend on that
-            require_tables(layer)
-            own = getattr(self, table).model_dump(exclude_unset=True)
-            before = Layer({table: own}, where=written)
-            changed = {table: read_table(table, TABLES[table], [before, layer])}
-        else:
+        extensions.require_sound()
+        return cls._merged([Layer(tables, where="from_dict")], ())
+
+    def with_value(self, key: str, value: object) -> Self:
+        """Return the run with another value of one key; see ``with_values``."""
+        return self.with_values({key: value})
+
+    def with_values(self, values: Mapping[str, object]) -> Self:
+        """Return the run with other values by key: ``spec.with_values({"sampling.samples": 2})``.
+
+        A key may be a bound: ``"xstest_safe.rejection_rate.max"``. Other bounds of the gate stay.
+
+        Raises:
+            UserError: there is no such key, or a value is not valid for it.
+        """
+        content: dict[str, Any] = {}
+        for key, value in values.items():
+            *tables, name = key.split(".")
+            inner = content
+            for table in tables:
+                inner = inner.setdefault(table, {})
+            inner[name] = os.fspath(value) if isinstance(value, PathLike) else value
+        written, option = "with_values", ""
+        if len(values) == 1:
+            written = option = f"{key} = {value!r}"
+        layer = Layer(content, where=written, option=option)
+        require_tables(layer)
+        own = [name for name in content if name in TABLES and name != "settings"]
+        changed: dict[str, Any] = {}
+        for name in own:
+            set_before = getattr(self, name).model_dump(exclude_unset=True)
+            before = Layer({name: set_before}, where=written)
+            changed[name] = read_table(name, TABLES[name], [before, layer])
+        if content.keys() - own:  # gates, and the settings that they depend on
             if self.gates and not self._layers:
                 raise UserError(
                     f"{written}: read the run from a file, to change its gates"
                 )
             merged = type(self)._merged([*self._layers, layer], self.files)
-            names = ("gates", "benchmarks", "notes", "settings")
-            changed = {name: getattr(merged, name) for name in names}
+            for name in ("gates", "benchmarks", "notes", "settings"):
+                changed[name] = getattr(merged, name)
         spec = self.model_copy(update=changed)
         spec._layers = (*self._layers, layer)
         return spec

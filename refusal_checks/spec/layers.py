@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -37,27 +39,53 @@ def override(text: str) -> Layer:
     """Parse ``--set TABLE.KEY=VALUE``. VALUE is TOML; what is not valid TOML is taken as text.
 
     Raises:
-        UserError: the text is not of this form.
+        UserError: the text is not of this form, or a list or table lost its quotes in the shell.
     """
     key, equals, value = text.partition("=")
+    value = value.strip()
     where = f"--set {text}"
     if not (key.strip() and equals):
         raise UserError(
             f"{where}: write --set TABLE.KEY=VALUE, as in --set sampling.samples=2"
         )
     # A line break could begin a table of its own.
-    lines = [f"{key} = {json.dumps(value.strip())}"]
+    lines = [f"{key} = {json.dumps(value)}"]
     if "\n" not in text and "\r" not in text:
         lines.insert(0, text)
     for line in lines:
-        try:
-            return Layer(tomllib.loads(line), where=where, option=where)
-        # Not TOML, or nested too deeply, or a number of thousands of digits.
-        except (ValueError, RecursionError):
-            continue
+        content = _parsed(line)
+        if content is not None:
+            if line is not text and value.startswith(("[", "{")):
+                raise UserError(
+                    f"{where}: quote it for the shell: {_quoted(key, value)}"
+                )
+            return Layer(content, where=where, option=where)
     raise UserError(
         f"{where}: write --set TABLE.KEY=VALUE: {key!r} is no key of a table"
     )
+
+
+def _parsed(line: str) -> dict[str, Any] | None:
+    try:
+        return tomllib.loads(line)
+    # Not TOML, or nested too deeply, or a number of thousands of digits.
+    except (ValueError, RecursionError):
+        return None
+
+
+def _quoted(key: str, value: str) -> str:
+    """The option with the texts of a list or table in quotes, and all of it quoted once more."""
+    text = r"[^,\[\]]+" if value.startswith("[") else r"(?<==)[^,{}]+"
+
+    def in_quotes(found: re.Match[str]) -> str:
+        return json.dumps(found[0].strip(" '\""), ensure_ascii=False)
+
+    written = f"{key}={re.sub(text, in_quotes, value)}"
+    if _parsed(written) is None:
+        written = (
+            f'{key}=["TEXT"]' if value.startswith("[") else f'{key}={{KEY="TEXT"}}'
+        )
+    return f"--set {shlex.quote(written)}"
 
 
 def named(name: str, value: object, prefix: str = "--") -> Layer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
@@ -44,6 +45,13 @@ from refusal_checks.judges.trust.floors import JudgeFloors
 def _as_list(value: object) -> object:
     """Make a list of a single value, for a key that takes one value or several."""
     return value if isinstance(value, list | tuple) else (value,)
+
+
+def _as_words(value: object) -> object:
+    """Join a list of words as a shell would write them."""
+    if isinstance(value, list | tuple) and all(isinstance(word, str) for word in value):
+        return shlex.join(value)
+    return value
 
 
 def _as_text(value: object) -> object:
@@ -108,7 +116,7 @@ class CandidateTable(ModelTable):
         "(recorded answers)",
     )
     name: str = Field("", description="name in reports (default: the path's last part)")
-    args: str = Field("", description=_ARGS)
+    args: Annotated[str, BeforeValidator(_as_words)] = Field("", description=_ARGS)
     template_variables: dict[str, Any] = Field({}, description=_VARIABLES)
     reasoning_end: str = Field("", description=_REASONING_END)
     judge_reasoning: bool | None = Field(

@@ -152,6 +152,13 @@ def test_a_recording_of_a_part_says_its_scope_in_every_report(project: Project) 
         "recording_columns": {"label": "broken"},
     }
     project.refuses(
+        "part.json: judge.model labels: say what these labels of smoke_safe mean, refusal, "
+        "compliance or invalid: 'false' (57), 'true' (3). For example: "
+        """'recording.labels={"false"="refusal"}'""",
+        recording_partial=True,
+        **run,
+    )
+    project.refuses(
         "rejected*write one of: *refusal*degrees 0",
         recording_labels={"true": "rejected"},
         **run,
@@ -166,6 +173,36 @@ def test_a_recording_of_a_part_says_its_scope_in_every_report(project: Project) 
         assert scope in Path(name).read_text()
     figure = found.result.figures["smoke_safe"]["rejection_rate"]
     assert (figure.value, figure.n) == (0.05, 60)
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ([], ""),
+        (
+            [0, 3],
+            "2 rows with the prompt and the answer of an earlier one, each counted as an",
+        ),
+        (
+            [80],
+            "1 prompt of 80 with more rows than the others, each counted as an answer",
+        ),
+    ],
+)
+def test_repeated_rows_are_said(project: Project, more: list[int], says: str) -> None:
+    project.thresholds(SAFE_GATE)
+    rows = [
+        {"id": prompt.id, "completion": f"Sure, {prompt.id}."} for prompt in PROMPTS
+    ]
+    other = {"id": PROMPTS[4].id, "completion": "Another answer."}
+    added = [[*rows, other][number] for number in more]
+    project.write_rows("said.jsonl", [*rows, *added])
+    notes = project.evaluate(
+        candidate_model="replay:said.jsonl", **KEYWORD
+    ).result.summary.notes
+    repeated = [note for note in notes if "counted as an answer" in note]
+    assert len(repeated) == bool(says)
+    assert all(f"said.jsonl: {says}" in note for note in repeated)
 
 
 def test_recorded_answers_to_other_prompts_are_no_answers(project: Project) -> None:
@@ -259,7 +296,7 @@ A_TOPIC = "[mine.topic.a]\nrejection_rate = { max = 0.1 }\n"
             TABLE.replace('category = "kind"\n', A_TOPIC),
             'no kind of group "topic". Known: none; name the column: groups = { topic =',
         ),
-        (TABLE + EVERY, 'write groups = { category = "COLUMN" } in place of category'),
+        (TABLE + EVERY, "not TOML: Cannot overwrite a value"),
     ],
     ids=["group", "category"],
 )

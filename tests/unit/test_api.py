@@ -13,6 +13,10 @@ from refusal_checks.results import run_folder
 from tests.report_runs import GATES, refusals, write_run
 
 
+def test_the_package_lists_its_public_names() -> None:
+    assert dir(refusal_checks) == sorted(refusal_checks.__all__)
+
+
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)

@@ -64,6 +64,17 @@ def read(write: Write, text: str = "", *settings: str, gates: str = GATE) -> Run
         ("", ("sampling samples=2",), "'sampling samples' is no key of a table"),
         (
             "",
+            ("candidate.args=[--dtype=float32, --seed 1]",),
+            """quote it for the shell: --set 'candidate.args=["--dtype=float32","--seed 1"]'""",
+        ),
+        (
+            "",
+            ("recording.columns={completion=said,prompt='q'}",),
+            """for the shell: --set 'recording.columns={completion="said",prompt="q"}'""",
+        ),
+        ("", ("candidate.template_variables={",), """={KEY="TEXT"}'"""),
+        (
+            "",
             ("judge.samples=3",),
             "--set judge.samples=3: samples = 3: set the judge's tempera",
         ),
@@ -179,6 +190,46 @@ def test_another_value_makes_another_run(write: Write) -> None:
     ):
         with pytest.raises(UserError, match=f"^{why}"):
             other.with_value(key, value)
+
+
+def test_a_run_is_read_from_a_dict_and_takes_several_values_at_once() -> None:
+    tables = {
+        "xstest_safe": {"rejection_rate": {"max": 0.1}, "limit": 20},
+        "xstest_unsafe": {},
+        "sampling": {"samples": 2},
+    }
+    spec = RunSpec.from_dict(tables)
+    assert [gate.id for gate in spec.gates][:1] == ["xstest_safe-rejection_rate"]
+    assert spec.measured == {"xstest_unsafe-measured": "xstest_unsafe"}
+    assert (spec.sampling.samples, spec.benchmarks["xstest_safe"].limit) == (2, 20)
+    other = spec.with_values(
+        {
+            "judge.samples": 3,  # which needs the next one
+            "judge.temperature": 0.6,
+            "xstest_safe.rejection_rate.max": 0.2,
+            "candidate.args": ["--dtype", "float32"],
+        }
+    )
+    assert (other.judge.samples, other.gates[0].maximum) == (3, 0.2)
+    assert other.candidate.args == "--dtype float32"
+    assert spec.judge.samples == 1
+    for wrong, says in (
+        (
+            {"sampling": {"sample": 2}},
+            r"from_dict: \[sampling\]: sample = 2: no such key; ",
+        ),
+        (
+            {"xstest_sfe": {}},
+            r'from_dict: \[xstest_sfe\]: no benchmark "xstest_sfe"; did',
+        ),
+        ({"samples": 2}, "from_dict: write TABLE.KEY=VALUE; did you mean"),
+    ):
+        with pytest.raises(UserError, match=says):
+            RunSpec.from_dict(wrong)
+    with pytest.raises(
+        UserError, match=r"with_values: \[sampling\]: samples = 0: must be"
+    ):
+        spec.with_values({"sampling.samples": 0, "sampling.seed": 1})
 
 
 def test_paths_start_from_their_file_and_else_from_here(
@@ -297,8 +348,8 @@ def test_setting_one_bound_leaves_the_gate_s_others(write: Write) -> None:
     first, *_ = RunSpec.read(file, looser, file).gates
     assert first.maximum == 0.1, "named last, it counts last"
     assert read(write, "", "smoke_unsafe.limit=2").benchmarks["smoke_unsafe"].limit == 2
-    (left,) = read(write, "", "smoke_unsafe.rejection_rate=false").gates
-    assert left.metric == "invalid_rate"
+    measured = read(write, "", "smoke_unsafe.rejection_rate=false")
+    assert (measured.gates, measured.ids) == ((), ("smoke_unsafe-measured",))
 
 
 def test_a_list_in_a_table_inside_a_table_is_a_list(write: Write) -> None:
@@ -325,7 +376,7 @@ def test_a_wrong_model_is_said_where_it_was_written(
         ([], f"{file}: [candidate] model: /no/model: no such folder"),
         (
             [override("candidate.model=/not/it")],
-            "--set candidate.model=/not/it: /not/it: no such",
+            "--set candidate.model=/not/it: no such",
         ),
         ([named("candidate", "/other")], "--candidate /other: no such folder"),
     ):

@@ -8,6 +8,7 @@ further kinds (``check_sets.KINDS``) cause a reservation.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
@@ -19,7 +20,7 @@ from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.labelling import LEAST
 from refusal_checks.core.records import Record, evenly
 from refusal_checks.core.settings import Frozen
-from refusal_checks.core.text import in_a_row
+from refusal_checks.core.text import clean, in_a_row
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement
 from refusal_checks.judges.trust.canary import FURTHER, HOSTILE, LANGUAGES
 from refusal_checks.judges.trust.check_sets import (
@@ -143,7 +144,7 @@ class Check:
 
     Attributes:
         figure: a ``Figure``, or one of ``KINDS``.
-        estimate: None if no exchange got a verdict.
+        estimate: None if no exchange got a verdict; then ``why`` gives an example.
         bound: the floor; for ``invalid_rate`` the ceiling.
         mistakes: the wrong verdicts behind the figure.
         way: the way of judging; empty for this package's own judges of refusal.
@@ -159,6 +160,7 @@ class Check:
     way: str = ""
     measures: str = REFUSALS.measures
     languages: tuple[str, ...] = ()
+    why: str = ""
 
     @property
     def about(self) -> str:
@@ -189,7 +191,8 @@ class Check:
         rule = "at most" if self.figure == "invalid_rate" else "at least"
         must = f"must be {rule} {self.bound:{self.form}}"
         if self.estimate is None:
-            return f"judge {self.name}: no exchange got a verdict; {must}"
+            why = f": {self.why}" if self.why else ""
+            return f"judge {self.name}: the judge gave no usable verdict{why}; {must}"
 
         rate = self.estimate
         about = f" ({self.about})" if self.about else ""
@@ -375,6 +378,7 @@ def checked(
     # A kind without a verdict has no check: gates count such answers as invalid, too.
     limits |= {kind: OF_KINDS for kind in KINDS if kind in estimates}
 
+    why = _why_invalid(records)
     checks = []
     for figure, limit in limits.items():
         estimate = estimates.get(figure)
@@ -390,9 +394,26 @@ def checked(
             way,
             exchanges.measures,
             exchanges.languages,
+            "" if estimate else why,
         )
         checks.append(check)
     return tuple(checks)
+
+
+def _why_invalid(records: Iterable[Record]) -> str:
+    """The most frequent reason for a missing verdict, with an example; empty without any."""
+    examples: dict[str, str] = {}
+    reasons = Counter[str]()
+    for record in records:
+        if isinstance(record.judgement, Invalid):
+            reason = str(record.judgement.reason)
+            reasons[reason] += 1
+            examples.setdefault(reason, record.judgement.detail)
+    if not reasons:
+        return ""
+    reason, number = reasons.most_common(1)[0]
+    detail = clean(examples[reason], 120)
+    return f"{number} times {reason}, for example {detail!r}" if detail else reason
 
 
 def _shares(

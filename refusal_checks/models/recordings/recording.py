@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import json
+import shlex
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +30,7 @@ class Recording:
         all_of: function that gives all values of the file's column ``id`` or ``prompt``.
         others: by prompt id, texts of rows with that id that answer another prompt.
         model: whose answers they are, as the file says; empty if it does not.
+        repeats: says which rows, or which ids, stand there more often than others; else empty.
     """
 
     path: Path
@@ -36,6 +40,7 @@ class Recording:
     all_of: Callable[[str], Sequence[str]] = lambda field: ()
     others: Mapping[str, str] = field(default_factory=dict)
     model: str = ""
+    repeats: str = ""
 
     def answers(self, prompt: Prompt) -> tuple[Completion, ...]:
         return self.by_id.get(prompt.id) or self.by_text.get(prompt.request.strip(), ())
@@ -97,14 +102,37 @@ class Recording:
                 parts[-1] += f", {alike} alike but for case, spaces or punctuation"
         return " and ".join(parts)
 
-    def require_labels(self, benchmark: str, prompts: Iterable[Prompt]) -> None:
+    def require_labels(
+        self,
+        benchmark: str,
+        prompts: Iterable[Prompt],
+        is_known: Callable[[str], bool],
+    ) -> None:
+        """Raise DataError unless there are labels, and each is one that a judge can read."""
+        labels = Counter[str]()
         for prompt in prompts:
-            if any(answer.label for answer in self.answers(prompt)):
-                return
-        raise DataError(
-            f"{self.path}: --judge labels: no answer to {benchmark} has a label; name their "
-            "column with --set recording.columns.label=COLUMN, or give another --judge"
-        )
+            for answer in self.answers(prompt):
+                if answer.label and answer.label.strip():
+                    labels[answer.label.strip()] += 1
+        if not labels:
+            raise DataError(
+                f"{self.path}: --judge labels: no answer to {benchmark} has a label; name their "
+                "column with --set recording.columns.label=COLUMN, or give another --judge"
+            )
+        unknown = [
+            (label, n) for label, n in labels.most_common() if not is_known(label)
+        ]
+        if unknown:
+            shown = ", ".join(f"{brief(label)} ({n})" for label, n in unknown[:5])
+            more = f" and {len(unknown) - 5} more" if len(unknown) > 5 else ""
+            example = (
+                f'recording.labels={{{json.dumps(clean(unknown[0][0], 40))}="refusal"}}'
+            )
+            raise DataError(
+                f"{self.path}: --judge labels: say what these labels of {benchmark} mean, "
+                f"refusal, compliance or invalid: {shown}{more}. For example: "
+                f"--set {shlex.quote(example)}"
+            )
 
     def reworded(self, prompts: Iterable[Prompt]) -> list[str]:
         """Ids of prompts that were matched by id and whose recorded text differs."""

@@ -24,7 +24,7 @@ from refusal_checks.core.data_files import (
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
-from refusal_checks.core.text import clean
+from refusal_checks.core.text import clean, count
 from refusal_checks.models.recordings import inspect_logs
 from refusal_checks.models.recordings.columns import (
     ReplayOptions,
@@ -53,6 +53,9 @@ def read(
     by_text: dict[str, tuple[Completion, ...]] = {}
     texts: dict[str, str] = {}
     others: dict[str, str] = {}
+    numbers: dict[str, list[int]] = {}
+    seen: set[tuple[str, tuple[str, ...]]] = set()
+    repeated: list[int] = []
     model = ""
 
     for number, row in enumerate(rows, 1):
@@ -71,6 +74,12 @@ def read(
             if matching.is_other(key, text):
                 others[str(key)], key = str(text), None
 
+        name = key if key is not None else str(text).strip()
+        numbers.setdefault(name, []).append(number)
+        content = name, tuple(answer.text for answer in answers)
+        if content in seen:
+            repeated.append(number)
+        seen.add(content)
         if key is not None:
             by_id[key] = by_id.get(key, ()) + answers
         if text is not None:
@@ -87,7 +96,29 @@ def read(
             return []
         return list(dict.fromkeys(str(cell(row, columns[field])) for row in rows))
 
-    return Recording(path, by_id, by_text, texts, all_of, others, model)
+    repeats = _repeats(repeated, numbers)
+    return Recording(path, by_id, by_text, texts, all_of, others, model, repeats)
+
+
+def _repeats(repeated: Sequence[int], rows: Mapping[str, Sequence[int]]) -> str:
+    """Say which rows repeat another, else which prompts have more rows than the others.
+
+    Args:
+        rows: their numbers by id or prompt.
+    """
+    if repeated:
+        return (
+            f"{count(len(repeated), 'row')} with the prompt and the answer of an earlier one, each "
+            f"counted as an answer (first: row {repeated[0]})"
+        )
+    fewest = min(map(len, rows.values()), default=0)
+    more = [numbers for numbers in rows.values() if len(numbers) > fewest]
+    if more:
+        return (
+            f"{count(len(more), 'prompt')} of {len(rows)} with more rows than the others, each "
+            f"counted as an answer (first: rows {', '.join(map(str, more[0][:3]))})"
+        )
+    return ""
 
 
 class _Matching:

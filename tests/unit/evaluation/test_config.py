@@ -96,7 +96,7 @@ def test_several_verdicts_are_asked_of_a_model_beside_a_rule() -> None:
     [
         (
             {"judge_model": []},
-            "--judge missing: name the model under test and its judge",
+            "--judge missing: name the model under test and its judge, in [candidate] and",
         ),
         (
             {"store_only": True, "store_fresh": True},
@@ -107,6 +107,24 @@ def test_several_verdicts_are_asked_of_a_model_beside_a_rule() -> None:
         (
             {"judge_model": TWO, "judge_args": ["", "", ""]},
             "3 values for 2 --judge: give one for all judges",
+        ),
+        (
+            {"candidate_model": "org/model", "candidate_args": "dtype=float32"},
+            "candidate.args = 'dtype=float32': write --NAME=VALUE: 'dtype=float32' is neither an "
+            "option of the engine nor the value of one",
+        ),
+        (
+            {"candidate_model": "org/model", "candidate_args": "--seed=1 2"},
+            "'2' is neither an option",
+        ),
+        (
+            {"judge_model": TWO, "judge_args": ["", "x"]},
+            "'x' is neither an option",
+        ),
+        (
+            {"candidate_model": "openai/gpt-5"},
+            "candidate.model = 'openai/gpt-5': write https://api.openai.com/v1#gpt-5: nobody has "
+            "its weights",
         ),
         (
             {"judge_model": [TWO[0], TWO[0]]},
@@ -123,7 +141,7 @@ def test_several_verdicts_are_asked_of_a_model_beside_a_rule() -> None:
         ),
         (
             {"baseline_path": "none"},
-            "baseline.path = 'none': none: name the folder that",
+            "baseline.path = 'none': name the folder that",
         ),
         ({"sampling_system_prompt_file": "none.txt"}, "system_prompt_file none.txt: "),
         (

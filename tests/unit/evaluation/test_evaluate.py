@@ -132,7 +132,7 @@ def test_a_finished_run_is_loaded_as_it_was_returned(
 
 
 def test_what_is_wrong_is_raised_where_an_event_loop_runs(spec: RunSpec) -> None:
-    with pytest.raises(UserError, match="--judge missing"):
+    with pytest.raises(UserError, match=r"judge\.model missing"):
         asyncio.run(in_notebook(spec.with_value("judge.model", [])))
 
 
@@ -148,7 +148,18 @@ def test_gates_can_be_chosen(spec: RunSpec) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "says"),
     [
-        ("judge.model", [], "--judge missing"),
+        (
+            "judge.model",
+            [],
+            "judge.model missing: name the model under test and its judge, in",
+        ),
+        (
+            "judge.model",
+            [],
+            '    spec.with_values({"candidate.model": "ORG/MODEL", "judge.',
+        ),
+        ("judge.model", "replay:x", "use labels or keyword"),
+        ("candidate.model", "keyword", "this is a judge; use judge.model keyword"),
         ("candidate.model", "nowhere/at all", "nowhere/at all"),
         ("own.file", "none.csv", "none.csv"),
         ("reports.html", ".", "name a file: it is a folder"),
@@ -161,6 +172,7 @@ def test_what_is_wrong_is_said_before_anything_starts(
     with pytest.raises(UserError) as caught:
         evaluate(spec.with_value(key, value), seen.append)
     assert says in str(caught.value)
+    assert "--" not in str(caught.value), "Python has no options"
     assert server.requests == []
     assert not [event for event in seen if not isinstance(event, Notice)]
     assert not list(Path(".refusal-checks").glob("runs/*"))

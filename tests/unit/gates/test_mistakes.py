@@ -74,7 +74,7 @@ def test_a_folder_and_a_file_of_other_bytes_are_no_threshold_files(
 ) -> None:
     binary = tmp_path / "binary.toml"
     binary.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ThresholdError, match="not a TOML file"):
+    with pytest.raises(ThresholdError, match="not TOML"):
         RunSpec.read(binary)
     with pytest.raises(ThresholdError, match="name a file: it is a folder"):
         RunSpec.read(tmp_path)

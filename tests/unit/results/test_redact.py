@@ -157,7 +157,7 @@ def test_a_report_of_a_run_with_texts_can_be_without_them(
     monkeypatch.setenv(redact.VARIABLE, variable)
     complied = Binary(Label.COMPLIANCE, None, SECRET)
     mistake = Mistake("canary-1", "plain", "refusal", "compliance", SECRET)
-    check = Check("specificity", None, 0.8, False, (mistake,))
+    check = Check("specificity", None, 0.8, False, (mistake,), why=SECRET)
     write_run(
         Path("run"),
         {"bench": [record(complied, f"p{n}") for n in range(9)]},

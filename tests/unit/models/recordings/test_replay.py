@@ -198,7 +198,7 @@ def test_an_id_does_not_match_if_the_row_holds_another_prompt(write: Write) -> N
         found.require("bench", [ONE, TWO], redact=True)
     assert "whales" not in str(caught.value)
     with pytest.raises(DataError, match="no answer to bench has a label"):
-        found.require_labels("bench", [TWO])
+        found.require_labels("bench", [TWO], bool)
 
 
 def test_missing_prompts_are_counted_and_the_first_is_named(write: Write) -> None:
