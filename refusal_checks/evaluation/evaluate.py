@@ -106,7 +106,7 @@ def _in_keys(message: str) -> str:
     """Name keys in a message in place of the command line's options."""
     text = message.replace(COMMANDS, _EXAMPLE).replace("--set ", "")
     reports = {name: f"reports.{name}" for name in ReportsTable.model_fields}
-    for option, key in (reports | NAMED).items():
+    for option, key in {**reports, **NAMED}.items():
         text = re.sub(rf"--{option}(?![\w-])", key, text)
     return text
 
