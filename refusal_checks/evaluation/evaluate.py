@@ -24,7 +24,7 @@ from refusal_checks.reports.run_view import RunView
 from refusal_checks.results import project
 from refusal_checks.results.events import Event, Listener, Notice, Prepared
 from refusal_checks.results.run_folder import RunFolder
-from refusal_checks.spec import NAMED, ReportsTable, RunSpec
+from refusal_checks.spec import NAMED, RunSpec
 
 
 class Interrupted(KeyboardInterrupt):
@@ -105,8 +105,7 @@ _EXAMPLE = (
 def _in_keys(message: str) -> str:
     """Name keys in a message in place of the command line's options."""
     text = message.replace(COMMANDS, _EXAMPLE).replace("--set ", "")
-    reports = {name: f"reports.{name}" for name in ReportsTable.model_fields}
-    for option, key in {**reports, **NAMED}.items():
+    for option, key in NAMED.items():
         text = re.sub(rf"--{option}(?![\w-])", key, text)
     return text
 
