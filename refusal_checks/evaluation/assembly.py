@@ -13,7 +13,6 @@ from refusal_checks.engines import needs
 from refusal_checks.engines.servers import Servers
 from refusal_checks.engines.vllm import ENGINE
 from refusal_checks.evaluation.config import (
-    CandidateConfig,
     JudgeConfig,
     NamedJudge,
     RunConfig,
@@ -64,7 +63,9 @@ class Assembly(NamedTuple):
 def assemble(
     config: RunConfig, gates: Sequence[Gate], servers: Servers, say: Note, note: Note
 ) -> Assembly:
-    """Load and check everything that a run needs; add notes on how verdicts come about.
+    """Check models and judges, then load the prompts; add notes on how verdicts come about.
+
+    Data comes last: what else is wrong is said even where the data is missing.
 
     Raises:
         UserError: a file cannot be read, or two of the run's settings do not go together.
@@ -73,6 +74,8 @@ def assemble(
         _require_loadable("--candidate", config.answering.model, say)
         for model in config.judging.models:
             _require_loadable("--judge", model, say)
+    candidate = _served(config, servers, note)
+    judges = _judges(config, gates, servers, note)
     loaded = load_prompts(
         gates,
         config.measured,
@@ -83,8 +86,9 @@ def assemble(
         note,
         redact=config.redact,
     )
-    candidate = _candidate(config, loaded, servers, say, note)
-    judges = _judges(config, gates, loaded, servers, note)
+    if loaded.recording:
+        candidate = _recorded(config, loaded.recording, loaded.plan, judges, say, note)
+    assert candidate
     return Assembly(loaded, candidate, judges, _withheld(config, loaded.plan))
 
 
@@ -100,30 +104,11 @@ def _withheld(config: RunConfig, plan: Plan) -> dict[str, Valid]:
     return verdicts
 
 
-def _candidate(
-    config: RunConfig, loaded: Loaded, servers: Servers, say: Note, note: Note
-) -> Candidate:
-    """Build the candidate: a recording, or a model on a server."""
-    plan, scoring = loaded.plan, config.multiple_choice.scoring
-    if loaded.recording is None:
-        return _served(config.answering, scoring, servers, plan, note)
-    name = config.answering.model.name
-    _require_recorded(loaded.recording, plan, scoring, say, redact=config.redact)
-    if loaded.recording.repeats:
-        note(f"{loaded.recording.path.name}: {loaded.recording.repeats}")
-    return ReplayCandidate(name, loaded.recording)
-
-
 def _judges(
-    config: RunConfig,
-    gates: Sequence[Gate],
-    loaded: Loaded,
-    servers: Servers,
-    note: Note,
+    config: RunConfig, gates: Sequence[Gate], servers: Servers, note: Note
 ) -> Judges:
     """Build the judges of each benchmark and of each check of the judges."""
-    plan, recording = loaded.plan, loaded.recording
-    names = dict.fromkeys([*plan, *(gate.benchmark for gate in gates)])
+    names = dict.fromkeys([*(gate.benchmark for gate in gates), *config.measured])
     judged = {name: config.benchmarks[name] for name in names}
     checked = None
     if config.trust.floors:
@@ -131,15 +116,10 @@ def _judges(
         checked = judged or {name: config.benchmarks[name] for name in config.evaluated}
     usual = config.judging.sampling.max_answer_chars
     ways = panel.ways(judged, checked, usual)
-    judges = judge_panels(
-        config.judging, ways, servers, note, is_recorded=recording is not None
-    )
+    is_recorded = isinstance(config.answering.model, Replay)
+    judges = judge_panels(config.judging, ways, servers, note, is_recorded)
     panel.require_decidable(judged, judges)
     _require_tellable(gates, config.benchmarks, judges)
-    for name, prompts in plan.items():
-        for judge in judges[name]:
-            if recording and isinstance(judge, LabelsJudge):
-                recording.require_labels(name, prompts, judge.knows)
     _require_several(gates, judges)
     return judges
 
@@ -195,18 +175,20 @@ def convert(models: Iterable[Model], say: Note) -> None:
 # The candidate.
 
 
-def _served(
-    answering: CandidateConfig, scoring: str, servers: Servers, plan: Plan, note: Note
-) -> Candidate:
+def _served(config: RunConfig, servers: Servers, note: Note) -> Candidate | None:
+    """Connect to the candidate; None for a recording, which is read with the prompts."""
+    answering = config.answering
     model = answering.model
-    assert not isinstance(model, Replay), "recorded answers are read, not served"
+    if isinstance(model, Replay):
+        return None
     if isinstance(model, Served) and classes(model):
         raise ModelError(
             f"--candidate {model.name}: a classifier writes no answers; name it with --judge"
         )
     client = servers.connect(model, "--candidate")
     is_attached = isinstance(model, Attached)
-    kind = ServedCandidate if scoring == "text" else OptionScorer
+    is_text = config.multiple_choice.scoring == "text"
+    kind = ServedCandidate if is_text else OptionScorer
     candidate = kind(
         model.name,
         client,
@@ -220,18 +202,26 @@ def _served(
     return candidate
 
 
-def _require_recorded(
-    recording: Recording, plan: Plan, scoring: str, say: Note, *, redact: bool
-) -> None:
-    """Refuse a recording without answers to some prompts, and say how its prompts differ."""
+def _recorded(
+    config: RunConfig,
+    recording: Recording,
+    plan: Plan,
+    judges: Judges,
+    say: Note,
+    note: Note,
+) -> Candidate:
+    """Refuse a recording that lacks answers or labels, and say how its prompts differ."""
     has_options = any(prompt.options for prompt in chain.from_iterable(plan.values()))
-    if scoring == "logprob" and has_options:
+    if config.multiple_choice.scoring == "logprob" and has_options:
         raise ModelError(
             "multiple_choice.scoring=logprob: use multiple_choice.scoring=text; recorded answers "
             "have no probabilities"
         )
     for benchmark, prompts in plan.items():
-        recording.require(benchmark, prompts, redact)
+        recording.require(benchmark, prompts, config.redact)
+        for judge in judges[benchmark]:
+            if isinstance(judge, LabelsJudge):
+                recording.require_labels(benchmark, prompts, judge.knows)
         where = f"{recording.path}: {benchmark}"
         reworded = recording.reworded(prompts)
         if reworded:
@@ -240,6 +230,9 @@ def _require_recorded(
                 f"{where}: {len(reworded)} of {len(prompts)} prompts are worded differently there "
                 f"(first: {first})"
             )
+    if recording.repeats:
+        note(f"{recording.path.name}: {recording.repeats}")
+    return ReplayCandidate(config.answering.model.name, recording)
 
 
 # The judges.

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from refusal_checks.benchmarks import Benchmark
 from refusal_checks.core.errors import BaselineError, DataError, ThresholdError
@@ -28,6 +29,23 @@ from refusal_checks.results.manifest import Manifest, conditions
 from refusal_checks.results.run_folder import earlier_scores
 
 
+class Baseline(NamedTuple):
+    """Scores of earlier runs, by benchmark."""
+
+    scores: Mapping[str, Scores]
+    anchors: Mapping[str, Scores]
+
+
+def read_baseline(path: Path | None) -> Baseline:
+    """Read the baseline, and its anchor if it has one; BaselineError if one cannot be read."""
+    if path is None:
+        return Baseline({}, {})
+    anchor = path / score_files.ANCHOR
+    return Baseline(
+        earlier_scores(path), earlier_scores(anchor) if anchor.is_dir() else {}
+    )
+
+
 @dataclass(frozen=True)
 class BaselineReader:
     """Reads the scores of earlier runs and compares their conditions with this run's.
@@ -43,25 +61,20 @@ class BaselineReader:
     store: Store
     plan: Plan
 
-    def earlier(self) -> dict[str, Earlier]:
+    def earlier(self, baseline: Baseline) -> dict[str, Earlier]:
         """Return the earlier run of each benchmark in the baseline, with its anchor if any.
 
         Raises:
-            BaselineError: the baseline cannot be read, or was made under other conditions.
+            BaselineError: the baseline was made under other conditions.
         """
-        path = self.baseline.path
-        if path is None:
-            return {}
-        earlier = self._of_folder(path)
-        folder = path / score_files.ANCHOR
-        anchors = self._of_folder(folder) if folder.is_dir() else {}
+        earlier = self._of(baseline.scores)
+        anchors = self._of(baseline.anchors)
         return {
             name: replace(run, anchor=anchors.get(name))
             for name, run in earlier.items()
         }
 
-    def _of_folder(self, folder: Path) -> dict[str, Earlier]:
-        scores = earlier_scores(folder)
+    def _of(self, scores: Mapping[str, Scores]) -> dict[str, Earlier]:
         earlier = {
             name: self._compared(name, scores[name])
             for name in self.manifest.data
@@ -124,7 +137,7 @@ def _texts(
 
 
 def require_compared(
-    gates: Sequence[Gate], earlier: Mapping[str, Earlier], path: Path | None
+    gates: Sequence[Gate], earlier: Mapping[str, Scores], path: Path | None
 ) -> None:
     """Refuse a run in which a gate has a margin but no baseline."""
     alone = [

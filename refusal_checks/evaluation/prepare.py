@@ -13,7 +13,9 @@ from refusal_checks.evaluation import generations
 from refusal_checks.evaluation.assembly import Assembly, assemble, convert
 from refusal_checks.evaluation.config import RunConfig
 from refusal_checks.evaluation.earlier_runs import (
+    Baseline,
     BaselineReader,
+    read_baseline,
     require_compared,
     require_possible_margins,
 )
@@ -103,21 +105,24 @@ def prepare(
         UserError: something in the configuration or in a file is wrong.
     """
     summary = _first_notes(config)
+    baseline = read_baseline(config.baseline.path)
+    if config.baseline.is_required:
+        require_compared(gates, baseline.scores, config.baseline.path)
     if servers is None:
         convert(config.models, say)
         servers = Engines(_pool_settings(config), folder)
-    assembled = assemble(config, gates, servers, say, summary.note)
-    _note_untested(summary, config, gates, assembled)
-    summary.manifest = manifest(
-        config,
-        assembled.loaded,
-        assembled.judges,
-        capabilities=servers.account().get("capabilities", {}),
-    )
     store = Store(config.store, config.retry_unfinished)
     try:
+        assembled = assemble(config, gates, servers, say, summary.note)
+        _note_untested(summary, config, gates, assembled)
+        summary.manifest = manifest(
+            config,
+            assembled.loaded,
+            assembled.judges,
+            capabilities=servers.account().get("capabilities", {}),
+        )
         work = _task(config, assembled, store)
-        earlier = _earlier(config, gates, summary, work)
+        earlier = _earlier(config, gates, baseline, summary, work)
         unverified = _begin(config, work, folder.name)
     except BaseException:
         store.close()
@@ -213,16 +218,18 @@ def _begin(config: RunConfig, work: Task, run: str) -> frozenset[str]:
 
 
 def _earlier(
-    config: RunConfig, gates: Sequence[Gate], summary: RunSummary, work: Task
+    config: RunConfig,
+    gates: Sequence[Gate],
+    baseline: Baseline,
+    summary: RunSummary,
+    work: Task,
 ) -> Mapping[str, Earlier]:
-    """Read the baseline of each benchmark, and check that it can decide the gates' margins."""
-    baseline, plan = config.baseline, work.plan
+    """Compare conditions with the baseline's, and check that it can decide the gates' margins."""
+    plan = work.plan
     reader = BaselineReader(
-        baseline, config.answering.replay, summary.manifest, work.store, plan
+        config.baseline, config.answering.replay, summary.manifest, work.store, plan
     )
-    earlier = reader.earlier()
+    earlier = reader.earlier(baseline)
     level = config.rules.level
     require_possible_margins(gates, earlier, config.benchmarks, plan, level)
-    if baseline.is_required:
-        require_compared(gates, earlier, baseline.path)
     return earlier
