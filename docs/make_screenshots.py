@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))  # the tests, which are no installed package
 
-from refusal_checks.reports.formats import html  # noqa: E402
+from refusal_checks.reports.page import page as html  # noqa: E402
 from refusal_checks.results.run_folder import RunFolder  # noqa: E402
 from tests.chromium import browser  # noqa: E402
 

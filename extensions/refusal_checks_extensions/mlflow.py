@@ -12,10 +12,6 @@ from typing import Any
 from refusal_checks import RunFolder, clean, release_decision
 from refusal_checks_extensions import trackers
 
-VARIABLE = "REFUSAL_CHECKS_MLFLOW"
-HELP = "log figures and facts, no texts, as a run of this MLflow experiment ($MLFLOW_TRACKING_URI)"
-METAVAR = "EXPERIMENT"
-
 _ODD = re.compile(r"[^\w\-./ ]", re.ASCII)
 """What MLflow refuses in a metric's name."""
 
@@ -23,25 +19,24 @@ _AT_ONCE = 500
 """Metrics in one request; MLflow takes 1,000."""
 
 
-def check() -> None:
+def check(experiment: Path) -> None:
     """Raise UserError unless MLflow is installed."""
     trackers.require("mlflow")
 
 
-def write(run: RunFolder, path: Path) -> None:
-    """Log the run. ``path`` is the experiment's name."""
-    check()
+def write(run: RunFolder, experiment: Path) -> None:
+    """Log figures and facts, no texts, as a run of this experiment ($MLFLOW_TRACKING_URI)."""
+    check(experiment)
     # A server that is down would otherwise be asked for minutes.
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
     with trackers.faults("MLflow"):
         from mlflow import MlflowClient
 
         client = MlflowClient()
-        known = client.get_experiment_by_name(str(path))
-        experiment = (
-            known.experiment_id if known else client.create_experiment(str(path))
-        )
-        _log(client, experiment, run)
+        name = str(experiment)
+        known = client.get_experiment_by_name(name)
+        number = known.experiment_id if known else client.create_experiment(name)
+        _log(client, number, run)
 
 
 def _log(client: Any, experiment: str, run: RunFolder) -> None:

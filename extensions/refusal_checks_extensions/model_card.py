@@ -24,8 +24,7 @@ from refusal_checks import (
 if TYPE_CHECKING:
     from huggingface_hub import EvalResult, ModelCard
 
-VARIABLE = ""
-HELP = "write the figures into the metadata of this Hugging Face model card (README.md)"
+USUAL_FILE = "model-card.md"
 
 _SAME = ("task_type", "dataset_type", "dataset_config", "metric_type", "metric_config")
 

@@ -9,23 +9,19 @@ from typing import Any
 from refusal_checks import RunFolder, clean, release_decision
 from refusal_checks_extensions import trackers
 
-VARIABLE = "REFUSAL_CHECKS_WANDB"
-HELP = "log figures and facts, no texts, as a run of this Weights & Biases project"
-METAVAR = "PROJECT"
 
-
-def check() -> None:
+def check(project: Path) -> None:
     """Raise UserError unless Weights & Biases is installed."""
     trackers.require("wandb")
 
 
-def write(run: RunFolder, path: Path) -> None:
-    """Log the run. ``path`` is the project's name."""
-    check()
+def write(run: RunFolder, project: Path) -> None:
+    """Log figures and facts, no texts, as a run of this project."""
+    check(project)
     with trackers.faults("Weights & Biases"):
         import wandb
 
-        _log(wandb, str(path), run)
+        _log(wandb, str(project), run)
 
 
 def _log(wandb: Any, project: str, run: RunFolder) -> None:
@@ -51,13 +47,6 @@ def _log(wandb: Any, project: str, run: RunFolder) -> None:
     )
     logged.log(trackers.figures(summary))
     logged.finish(exit_code=0 if release_decision(summary).may_ship else 1)
-
-
-def written() -> str:
-    """What became of the run."""
-    if _mode() == "offline":
-        return "kept offline: send it with `wandb sync`"
-    return "passed on"
 
 
 def _mode() -> str:

@@ -1,7 +1,8 @@
 """A message to a chat, in the format of Slack's incoming webhooks, which others understand, too.
 
-The URL is a secret: it comes from the environment, and is neither printed nor stored nor followed
-elsewhere. The message has verdicts and figures, and no text of a model.
+The URL is a secret: the run file names the environment variable that holds it, and it is neither
+printed nor stored nor followed elsewhere. The message has verdicts and figures, and no text of a
+model.
 
 Format: https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks
 """
@@ -23,10 +24,6 @@ from refusal_checks import (
     sentence,
 )
 
-VARIABLE = "REFUSAL_CHECKS_WEBHOOK"
-HELP = "post verdict and failed gates to this URL, as Slack's webhooks take it"
-METAVAR = "URL"
-
 TIMEOUT = 10.0
 """Seconds that connecting, and each further step, may take."""
 
@@ -37,25 +34,26 @@ LONGEST = 20_000
 """Most characters; Slack cuts off after 40,000."""
 
 
-def check() -> None:
-    """Raise UserError unless the variable holds a URL; its value is not shown."""
-    if not os.environ.get(VARIABLE, "").startswith(("https://", "http://")):
+def check(variable: Path) -> None:
+    """Raise UserError unless the variable holds a URL; neither is shown, as it may be the URL."""
+    if not os.environ.get(str(variable), "").startswith(("https://", "http://")):
         raise UserError(
-            f"${VARIABLE}: set it to a URL that begins with https://, or unset it"
+            "reports.webhook: name an environment variable that holds a URL, which begins with "
+            "https://"
         )
 
 
-def write(run: RunFolder, path: Path) -> None:
-    """Post the message. ``path`` plays no part.
+def write(run: RunFolder, variable: Path) -> None:
+    """Post the answer and the failed gates to the URL that this variable holds.
 
     Raises:
         DataError: it was not taken; without the URL.
     """
-    check()
-    why = _post(os.environ[VARIABLE], json.dumps(message(run.summary())).encode())
+    check(variable)
+    why = _post(os.environ[str(variable)], json.dumps(message(run.summary())).encode())
     if why:
         raise DataError(
-            f"check the URL in ${VARIABLE}: nothing was posted, {why}; the exit code stays as it is"
+            f"check the URL in ${variable}: nothing was posted, {why}; the exit code stays as it is"
         )
 
 

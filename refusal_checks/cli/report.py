@@ -1,6 +1,5 @@
 """``refusal-checks report``: write a file about a finished run."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -17,7 +16,6 @@ from refusal_checks.cli._common import (
 )
 from refusal_checks.core.errors import UserError, require_known
 from refusal_checks.reports import formats
-from refusal_checks.reports.formats import Format
 from refusal_checks.results import run_folder
 
 
@@ -27,7 +25,7 @@ def add(app: typer.Typer) -> None:
 
 def kinds() -> list[str]:
     """Kinds of reports, for shell completion."""
-    return [*_formats_by_kind()]
+    return [*formats.discover()]
 
 
 def report(
@@ -35,7 +33,7 @@ def report(
         str,
         typer.Argument(
             metavar="KIND",
-            help="What to write: html or pr-comment.",
+            help="What to write: html, markdown or junit.",
             autocompletion=kinds,
         ),
     ],
@@ -55,28 +53,19 @@ def report(
     KIND is one of these, or a report format that an extension adds:
 
     - html: the page with the answer, the gates, charts, prompts and answers
-    - pr-comment: a Markdown comment for a pull request, without texts
+    - markdown: the answer and the gates for a pull request, without texts
+    - junit: JUnit XML, a case for each gate
     """
-    formats_by_kind = _formats_by_kind()
-    require_known(kind, formats_by_kind, "report", "kind", UserError)
-    module = formats_by_kind[kind]
-    target = Path(out or _usual_file(kind, module))
+    known = formats.discover()
+    require_known(kind, known, "report", "kind", UserError)
+    chosen = known[kind]
+    target = Path(out or chosen.usual_file)
+    if not (out or chosen.usual_file):
+        raise UserError(f"report {kind}: add --out: what it takes is no file")
     require_target(target, root, "report", [kind, run, "--out", "FILE"])
+    if chosen.check:
+        chosen.check(target)
     folder = open_run(run, root, redact)
     with writing(target):
-        module.write(folder, target)
-    echo(target)
-
-
-def _formats_by_kind() -> Mapping[str, Format]:
-    return {
-        name.replace("_", "-"): module for name, module in formats.discover().items()
-    }
-
-
-def _usual_file(kind: str, module: Format) -> str:
-    file = formats.usual_file(module)
-    if not file:
-        takes = formats.metavar(module)
-        raise UserError(f"report {kind}: give --out {takes} to {module.HELP}")
-    return file
+        chosen.write(folder, target)
+    echo(target if chosen.usual_file else f"{kind} report written")

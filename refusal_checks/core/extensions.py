@@ -1,7 +1,7 @@
 """Extensions: other people's modules, from installed packages or from files that run files name.
 
 An extension is a module that defines what a module of this package does: ``BENCHMARKS``,
-``build`` (a way of judging), decorated metrics, ``HELP`` and ``write`` (a report format) or
+``build`` (a way of judging), decorated metrics, ``write`` (a report format) or
 ``add`` (commands), or one with ``provide`` (models by name). One module may hold several of these;
 docs/how-to/extending.md describes each.
 """
@@ -60,7 +60,7 @@ class Extension:
                 yield f"benchmark {benchmark.name}"
         if self.has("build"):
             yield f"way of judging {self.name}"
-        if self.has("HELP"):
+        if self.has("write"):
             yield f"report format {self.name}"
         if self.has("add"):
             yield "commands"

@@ -106,15 +106,11 @@ class RunResult:
 
     def write_html(self, path: str | PathLike[str]) -> None:
         """Write the report with all answers as one HTML file."""
-        from refusal_checks.reports.formats import html
-
-        html.write(self.run.folder, Path(fspath(path)))
+        formats.OWN["html"].write(self.run.folder, Path(fspath(path)))
 
     def write_junit(self, path: str | PathLike[str]) -> None:
         """Write JUnit XML with a case for each gate and each check of the judge."""
-        from refusal_checks.reports import junit
-
-        junit.write(self.run.folder, Path(fspath(path)))
+        formats.OWN["junit"].write(self.run.folder, Path(fspath(path)))
 
     def write_reports(self, reports: ReportsTable) -> Iterator[str]:
         """Write the files that a spec names; yield one line about each."""

@@ -10,8 +10,7 @@ import pytest
 from refusal_checks.plugin import junit_entries, xdist
 from refusal_checks.plugin.gate_session import GateSession, gate_id
 from refusal_checks.plugin.outcomes import Outcomes
-from refusal_checks.reports import terminal
-from refusal_checks.reports.formats import github
+from refusal_checks.reports import markdown, terminal
 from refusal_checks.reports.wording import failures
 from refusal_checks.reports.wording.release import WRONG_INPUT, explains
 
@@ -138,7 +137,7 @@ class SessionEnd:
         if run is None:
             return
         terminalreporter.write_sep("=", "refusal checks")
-        for text in github.commands(run.summary):
+        for text in markdown.workflow_commands(run.summary):
             terminalreporter.write_line(text)
         writer = self._config.get_terminal_writer()
         width = terminal.fitting(writer.fullwidth)

@@ -1,15 +1,41 @@
-"""Markdown that shows untrusted text inert, and the parts that comments share."""
+"""Markdown for GitHub: the step's summary, a comment on a pull request, annotations in a log.
+
+Summary and comment are one text. Both are public if the repository is, so no prompt, no answer and
+no place is in it, and what others wrote is shown inert.
+"""
 
 from __future__ import annotations
 
 import html
+import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 
+from refusal_checks.core.files import write_text
+from refusal_checks.core.redaction import placeless
 from refusal_checks.core.text import clean, clean_lines
-from refusal_checks.gates.verdict import Verdict
 from refusal_checks.reports import rows
+from refusal_checks.reports.wording.release import release_decision
+from refusal_checks.reports.wording.verdicts import (
+    details,
+    doubt,
+    headline,
+    reasons,
+    sentence,
+    waiver,
+)
+from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary
+
+MARKER = "<!-- refusal-checks -->"
+"""The first line, which is invisible: a bot finds the comment to replace by it."""
+
+LARGEST = 60_000
+"""Most bytes of a text: GitHub refuses comments of more than 65,536 characters."""
+
+ANNOTATIONS = 10
+"""Most annotations of each kind that GitHub shows for one step."""
 
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~&$@]|(?<=:)/(?=/)|(?<=www)\.)", re.IGNORECASE)
 """Characters that Markdown or GitHub may read as markup, HTML, a link or a mention."""
@@ -47,41 +73,91 @@ def table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> Iterator[str
         yield f"| {' | '.join(cells)} |"
 
 
-def gates(run: RunSummary, error: Callable[[str], str]) -> Iterator[str]:
-    """The table of all gates; ``error`` formats why one has no verdict."""
-
-    def cells(row: rows.Row) -> list[str]:
-        mark, gate, *figures = row.columns
-        figures = [error(row.error), *figures[1:]] if row.error else figures
-        bold, indent = ("**", "") if row.is_main else ("", "&emsp;")
-        return [f"{bold}{mark}{bold}", f"{indent}{code(gate)}", *figures]
-
-    lines = [rows.HEADER, *map(cells, rows.rows(run))]
-    columns = (
-        column
-        for column in zip(*lines, strict=True)
-        if any(column[1:]) or not lines[1:]
-    )
-    header, *shown = zip(*columns, strict=True)
-    return table(header, shown)
+def write(run: RunFolder, path: Path) -> None:
+    write_text(path, text(run.summary()))
 
 
-def failures(
-    run: RunSummary, details: Callable[[Verdict], Iterable[str]]
-) -> Iterator[list[str]]:
-    for gate, verdict in run.verdicts.items():
-        if not verdict.passed:
-            heading = f"{gate} (waived)" if verdict.waived else gate
-            yield list(folded(heading, details(verdict)))
+def append(run: RunFolder, path: Path) -> None:
+    """Add the text to a step's summary, to which other steps of the job may have written."""
+    with path.open("ab") as file:
+        file.write(text(run.summary()).encode("utf-8", "replace"))
 
 
-def within(most: int, sections: Iterable[Iterable[str]], place: str) -> str:
-    """Join as many sections as fit into ``most`` bytes; say that ``place`` has the rest."""
+def text(run: RunSummary) -> str:
+    """The answer, a table of all gates, and why gates failed; cut where it would be too long."""
     size, lines = 0, []
-    for section in map(list, sections):
-        size += sum(len(line.encode()) + 1 for line in section)
-        if size > most - 200:
-            lines.append(f"\nThe rest did not fit here: see the run's {place}.")
+    for section in _sections(run):
+        size += sum(len(line.encode("utf-8", "replace")) + 1 for line in section)
+        if size > LARGEST - 200:
+            lines.append("\nThe rest did not fit here: see the run's page.")
             break
         lines += section
     return "\n".join([*lines, ""])
+
+
+def _sections(run: RunSummary) -> Iterator[Sequence[str]]:
+    decision, manifest = release_decision(run), run.manifest
+    yield MARKER, f"## May it ship? {escape(decision.headline)}", ""
+    judged_by = code(placeless(manifest.judge))
+    yield [
+        f"refusal-checks of {code(placeless(manifest.shown))}, judged by {judged_by}"
+    ]
+    yield "", f"**{escape(placeless(decision.line), 2000)}**", ""
+    yield [f"- {escape(placeless(line), 600)}" for line in manifest.left_out]
+    header, ruler, *lines = _gates(run)
+    yield "", header, ruler
+    yield from ([line] for line in lines)
+    for gate, verdict in run.verdicts.items():
+        if not verdict.passed:
+            heading = f"{gate} (waived)" if verdict.waived else gate
+            texts = [*reasons(verdict), headline(verdict), *details(verdict)]
+            yield list(folded(heading, map(placeless, texts)))
+
+
+def _gates(run: RunSummary) -> Iterator[str]:
+    """The table of all gates and measured figures, without columns that would be empty."""
+    lines: list[Sequence[str]] = []
+    for row in rows.rows(run):
+        mark, gate, *figures = row.columns
+        if row.error:  # which may quote a text or name a place
+            figures[0] = "no verdict"
+        bold, indent = ("**", "") if row.is_main else ("", "&emsp;")
+        lines.append([f"{bold}{mark}{bold}", f"{indent}{code(gate)}", *figures])
+    columns = zip(rows.HEADER, *lines, strict=True)
+    shown = [column for column in columns if any(column[1:]) or not lines]
+    header, *cells = zip(*shown, strict=True)
+    return table(header, cells)
+
+
+def workflow_commands(run: RunSummary) -> Iterator[str]:
+    """A line per gate that failed or warns, which GitHub shows; none outside its Actions.
+
+    Syntax: https://docs.github.com/actions/reference/workflows-and-actions/workflow-commands
+    """
+    if os.environ.get("GITHUB_ACTIONS") != "true":
+        return
+    errors: list[tuple[str, str]] = []
+    warnings: list[tuple[str, str]] = []
+    for check in run.judge.checks if run.judge else ():
+        if check.passed:
+            continue
+        if check.mark == "FAIL":
+            errors.append((f"test_judge[{check.figure}]", check.headline))
+        elif check.mark == "weak":
+            warnings.append(("judge", check.headline))
+    for gate, verdict in run.verdicts.items():
+        if verdict.fails:
+            errors.append((gate, sentence(verdict)))
+        elif verdict.waived:
+            texts = [*waiver(verdict), sentence(verdict)]
+            warnings.append((gate, "; ".join(texts)))
+        elif verdict.passed and verdict.warns:
+            warnings.append((gate, doubt(verdict)))
+    errors += run.errors.items()
+    for kind, found in (("error", errors), ("warning", warnings)):
+        for title, message in found[:ANNOTATIONS]:
+            # One harmless line each, escaped as commands are.
+            head = clean(title, 500).replace("%", "%25")
+            said = clean(message, 500).replace("%", "%25")
+            escaped = head.replace(":", "%3A").replace(",", "%2C")
+            yield f"::{kind} title={escaped}::{said}"

@@ -352,8 +352,11 @@ class ReportsTable(Frozen):
     model_config = ConfigDict(extra="allow")
 
     html: Annotated[str, FromFile()] = Field("", description="HTML report of the run")
-    pr_comment: Annotated[str, FromFile()] = Field(
-        "", description="Markdown comment for a pull request, without texts"
+    markdown: Annotated[str, FromFile()] = Field(
+        "", description="Markdown for a pull request, without texts"
+    )
+    junit: Annotated[str, FromFile()] = Field(
+        "", description="JUnit XML of the gates, for runs without pytest"
     )
     offenders: int = Field(5, ge=0, description="prompts that a failed gate lists")
     redact: bool = Field(

@@ -154,7 +154,7 @@ def test_a_drop_in_one_group_is_named_by_every_gate_and_report(
         baseline_path="base",
         sampling_seed=11,
         reports_html="page.html",
-        reports_pr_comment="comment.md",
+        reports_markdown="comment.md",
     )
     assert found.counts == {"failed": 2}
     found.result.write_junit("gates.xml")

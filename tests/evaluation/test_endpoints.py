@@ -181,7 +181,7 @@ def test_a_hosted_service_is_gated_and_what_it_refuses_is_said(
         server.rule = service.rule
         model = f"{server.url}#fake"
         run = {"candidate_model": model, "judge_model": model, **SAFE}
-        found = sanity.evaluate(reports_pr_comment="comment.md", **run)
+        found = sanity.evaluate(reports_markdown="comment.md", **run)
         assert found.counts == {"passed": 1}
         for body in server.requests:
             if not service.rule(body):

@@ -160,7 +160,7 @@ def test_verdicts_that_do_not_end_are_no_distrust(project: Project) -> None:
 
     project.thresholds(SAFE + CHECK % 0.9)
     project.server.answer = answer
-    found = project.evaluate(reports_html="page.html", reports_pr_comment="comment.md")
+    found = project.evaluate(reports_html="page.html", reports_markdown="comment.md")
     assert found.counts == {"error": 1}
     cut = len([number for number in range(canary_size()) if number % 5 < 2])
     start = f"raise judge.max_tokens (now 1024): {cut / canary_size():.0%} of the verdicts of"
@@ -390,7 +390,7 @@ def test_a_judge_by_a_scale_that_nothing_tests_is_a_reservation_wherever_the_ans
 ) -> None:
     project.thresholds(OF_DEGREES + check)
     project.server.answer = graded(lambda known: known.place)
-    found = project.evaluate(reports_html="page.html", reports_pr_comment="comment.md")
+    found = project.evaluate(reports_html="page.html", reports_markdown="comment.md")
     found.says(
         "May it ship? NOT PROVEN: the judge of degrees was not tested: ",
         said,
@@ -478,7 +478,7 @@ def test_a_judge_of_ratings_that_does_not_decides_nothing(
 def test_a_judge_of_ratings_that_thinks_is_stopped_and_told_how_to(
     project: Project,
 ) -> None:
-    found = rate(project, lambda body: {"<": 1.0}, reports_pr_comment="comment.md")
+    found = rate(project, lambda body: {"<": 1.0}, reports_markdown="comment.md")
     found.says(
         "May it ship? NOT DECIDED: turn off the thinking of judge http",
         "none of its first 20 answers is a rating, so it was not asked for more (100.0% of the",

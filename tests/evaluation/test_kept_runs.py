@@ -74,7 +74,7 @@ DAMAGE: dict[str, tuple[str, Callable[[Path], object], str]] = {
 COMMANDS = (
     "runs list RUN",
     "report html RUN --out out.html",
-    "report pr-comment RUN --out out.md",
+    "report markdown RUN --out out.md",
     "compare RUN RUN",
     "baseline accept RUN base",
     "init --suggest RUN",

@@ -176,7 +176,7 @@ def test_somebody_may_accept_by_name_and_date_what_was_not_shown(
     until = today() + timedelta(days=30)
     project.thresholds(gates + ACCEPTED % until)
     project.server.answer = informed
-    reports = {"reports_html": "page.html", "reports_pr_comment": "comment.md"}
+    reports = {"reports_html": "page.html", "reports_markdown": "comment.md"}
     found = project.evaluate(judge_model=project.judge, limits_prompts=20, **reports)
     terms = f"until {until} by Ann <b>: a trial"
     assert found.sentence == f"Yes, with reservations: {PART} (accepted {terms})"

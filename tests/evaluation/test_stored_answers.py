@@ -26,7 +26,7 @@ from tests.project import (
     well_behaved,
 )
 
-REPORTS = {"reports_html": "report.html", "reports_pr_comment": "comment.md"}
+REPORTS = {"reports_html": "report.html", "reports_markdown": "comment.md"}
 UNVERIFIED = "said earlier decides, and a URL does not say which weights it serves"
 
 

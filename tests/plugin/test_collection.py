@@ -246,8 +246,7 @@ def test_one_process_writes_reports_however_many_workers_have_the_result(
         RunResult.write_reports = noted
         """
     )
-    project.setenv("REFUSAL_CHECKS_HTML", "report.html")
-    result = project.gate("-n2")
+    result = project.gate("--html", "report.html", "-n2")
     assert result.ret == UNSHOWN
     assert (project.path / "written.txt").read_text() == "once"
     assert (project.path / "report.html").exists()

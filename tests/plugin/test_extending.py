@@ -25,7 +25,8 @@ FILES = {
 }
 TABLES = [text for _, text in PAGE.blocks("toml")]
 OWN_FILE = "gates/acme.py"
-WEBHOOK = "REFUSAL_CHECKS_WEBHOOK"
+WEBHOOK = "CHAT"
+OUTCOMES = ("--set", "reports.outcomes=outcomes.txt")
 
 
 def install(
@@ -67,16 +68,16 @@ def contributed(project: Project) -> Project:
         re.findall(r"^\| an? ([a-z ]+) \| `([a-z/]+/)NAME.py` ", text, re.MULTILINE)
     )
     recipes = re.findall(r"^## An? (.+)$", PAGE.text, re.MULTILINE)
-    assert {recipe.lower() for recipe in recipes} - {"judge prompt"} == folders.keys()
+    elsewhere = {"judge prompt", "report format"}
+    assert {recipe.lower() for recipe in recipes} - elsewhere == folders.keys()
     kinds = {
         "BENCHMARKS = (": "benchmark",
         "def build(": "way of judging",
         "@mean(": "metric",
-        "def write(": "report format",
         "def add(": "command",
     }
     for name, code in FILES.items():
-        if name not in (OWN_FILE, "acme_gates/models.py"):
+        if name not in (OWN_FILE, "acme_gates/models.py", "acme_gates/outcomes.py"):
             (kind,) = (kind for mark, kind in kinds.items() if mark in code)
             code = code.replace(
                 "from acme_gates", "from refusal_checks.benchmarks.suites"
@@ -90,11 +91,8 @@ def test_each_recipe_takes_one_file_of_this_package(contributed: Project) -> Non
     # A process of its own: the one that others are forked from has this package loaded.
     code = f"import pytest, sys; assert pytest.main(sys.argv[1:]) == {UNSHOWN}"
     _python(code, *_options_of_the_office(contributed))
-    lines = _lines_of_the_office(contributed)
-    said = _command(
-        ("report", "outcomes", "last", "--out", "again.txt"), ("benchmarks",)
-    )
-    assert (contributed.path / "again.txt").read_text().splitlines() == lines
+    _require_both_ways_of_judging(contributed)
+    said = _command(("benchmarks",))
     assert "office: everyday office requests" in said
     tables = _python(
         "from tools.docs_site.generated import makers\n"
@@ -120,19 +118,12 @@ def _options_of_the_office(project: Project) -> tuple[str, ...]:
         "office.toml",
         "-m",
         "sanity",
-        "--outcomes",
-        "outcomes.txt",
     )
 
 
-def _lines_of_the_office(project: Project) -> list[str]:
-    """What its format wrote of a run."""
-    lines = (project.path / "outcomes.txt").read_text().splitlines()
-    assert "pass office-apology_rate" in lines
-    assert len(lines) == 5
+def _require_both_ways_of_judging(project: Project) -> None:
     judged = {body["messages"][-1]["content"] for body in project.asked(judge=True)}
     assert judged, "office is judged by the model, office_brief by its own rule"
-    return lines
 
 
 @pytest.mark.parametrize(
@@ -141,8 +132,12 @@ def _lines_of_the_office(project: Project) -> list[str]:
 def test_a_gate_run_uses_what_a_package_adds(
     installed: Project, mode: tuple[str, ...]
 ) -> None:
-    installed.run(*_options_of_the_office(installed), *mode).assert_outcomes(passed=5)
-    lines = _lines_of_the_office(installed)
+    options = (*_options_of_the_office(installed), *OUTCOMES, *mode)
+    installed.run(*options).assert_outcomes(passed=5)
+    _require_both_ways_of_judging(installed)
+    lines = (installed.path / "outcomes.txt").read_text().splitlines()
+    assert "pass office-apology_rate" in lines
+    assert len(lines) == 5
     summary = (installed.runs[0] / "summary.json").read_text()
     assert "acme-gates 1.0 (acme_gates.apology)" in summary
     if mode:
@@ -157,7 +152,7 @@ def test_a_gate_run_uses_what_a_package_adds(
         "office: everyday office requests",
         "acme-gates 1.0 (acme_gates.brief): way of judging brief",
         "acme-gates 1.0 (acme_gates.apology): metric apology_rate",
-        "acme-gates 1.0 (acme_gates.outcomes): report format --outcomes",
+        "acme-gates 1.0 (acme_gates.outcomes): report format outcomes",
         "acme-gates 1.0 (acme_gates.models): models by name",
     ):
         assert part in said
@@ -260,12 +255,11 @@ def test_a_chat_that_is_down_changes_no_exit_code_and_its_url_is_nowhere(
     exporting: Project,
 ) -> None:
     exporting.setenv(WEBHOOK, "http://127.0.0.1:9/services/SECRET")
-    result = exporting.gate(
-        "--set=reports.pr_comment=comment.md", "--set=reports.model_card=README.md"
-    )
+    targets = ("markdown=comment.md", "model_card=README.md", f"webhook={WEBHOOK}")
+    result = exporting.gate(*(f"--set=reports.{target}" for target in targets))
     assert result.ret == UNSHOWN
     said = result.stdout.str() + result.stderr.str()
-    why = "check the URL in $REFUSAL_CHECKS_WEBHOOK: nothing was posted, "
+    why = "check the URL in $CHAT: nothing was posted, "
     assert f"webhook report could not be written: {why}" in said
     assert Path("comment.md").read_text().startswith("<!-- refusal-checks -->")
     assert "model-index" in Path("README.md").read_text()
@@ -279,10 +273,9 @@ def test_what_could_not_be_written_is_refused_before_anything_starts(
     exporting: Project,
 ) -> None:
     if not find_spec("mlflow"):
-        result = exporting.gate("--set", "reports.mlflow=refusals")
+        result = exporting.gate("--set=reports.mlflow=refusals")
         refused(result, 'pip install "refusal-checks-extensions[[]mlflow]"')
-    exporting.setenv(WEBHOOK, "SECRET")
-    result = exporting.gate()
-    refused(result, "REFUSAL_CHECKS_WEBHOOK: set it to a URL")
+    result = exporting.gate("--set=reports.webhook=http://h/SECRET")
+    refused(result, "reports.webhook: name an environment variable that holds a URL")
     assert "SECRET" not in result.stdout.str() + result.stderr.str()
     assert exporting.runs == []

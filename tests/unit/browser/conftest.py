@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from refusal_checks.reports.formats import html
+from refusal_checks.reports.page import page as html
 from tests.chromium import ROWS, Watched, browser, why_not
 from tests.report_runs import usual
 

@@ -14,7 +14,7 @@ from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Binary, Label
 from refusal_checks.gates.gate import Gate
-from refusal_checks.reports.formats import html
+from refusal_checks.reports.page import page as html
 from refusal_checks.reports.page.render import visible
 from tests.chromium import ROWS, unfold
 from tests.report_runs import HOSTILE, TEXTS, hostile, refusals, write_run

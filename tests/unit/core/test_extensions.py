@@ -64,11 +64,11 @@ def test_what_a_module_defines_is_found(install: Install) -> None:
         acme=BENCHMARK.format(name="acme")
         + METRIC.format(name="acme_rate")
         + "def build(setup): ...\n"
-        + "VARIABLE = ''\nHELP = 'x'\ndef write(run, path): ...\n"
+        + "def write(run, path): ...\n"
     )
     assert "acme" in benchmarks.discover()
     assert judges.discover()["acme"].judges_refusal is False
-    assert formats.discover()["acme"].HELP == "x"
+    assert formats.discover()["acme"].usual_file == ""
     assert METRICS["acme_rate"].score.__module__ == "words_acme"
     (one,) = extensions.known()
     assert one.origin == "an installed package (words_acme)"
@@ -115,7 +115,7 @@ def test_an_import_error_names_the_extension_and_spares_the_others(
 
 
 SAME = BENCHMARK.format(name="same")
-PAGE = "VARIABLE = HELP = ''\ndef write(run, path): ..."
+REPORT = "def write(run, path): ..."
 RATE = METRIC.format(name="rejection_rate")
 OWN = "one of refusal-checks"
 
@@ -132,14 +132,9 @@ OWN = "one of refusal-checks"
             f'ways of judging are called "refusal", {OWN}, one of .*words_refusal',
         ),
         (
-            {"html": PAGE},
+            {"html": REPORT},
             formats.discover,
-            f'report formats are called "html", {OWN}',
-        ),
-        (
-            {"page": "HELP = ''"},
-            formats.discover,
-            "also needs VARIABLE, write",
+            f'report formats are called "html", {OWN}, one of .*words_html',
         ),
         (
             {"one": "BENCHMARKS = ['smoke']"},
@@ -160,13 +155,12 @@ def test_a_name_that_is_taken_names_both_origins(
         discover()
 
 
-def test_a_report_format_is_a_kind_of_report_that_is_told_where_to_write(
+def test_a_report_format_is_a_kind_of_report_that_is_told_what_to_write(
     install: Install,
 ) -> None:
-    card = PAGE + "\nHELP = 'write a card'"
-    install(card=card)
-    assert {"html", "card", "pr-comment"} <= set(report.kinds())
-    with pytest.raises(UserError, match="report card: give --out FILE to write a card"):
+    install(card=REPORT)
+    assert report.kinds() == ["html", "markdown", "junit", "card"]
+    with pytest.raises(UserError, match="report card: add --out: what it takes is no"):
         call("report", "card", ".")
 
 

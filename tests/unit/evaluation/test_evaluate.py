@@ -268,16 +268,18 @@ def test_nothing_stays_open_if_a_run_cannot_begin(
 
 
 def test_reports_of_the_spec_are_written(spec: RunSpec, tmp_path: Path) -> None:
-    for key in ("html", "pr_comment"):
-        spec = spec.with_value(f"reports.{key}", f"out/{key}")
+    names = ("html", "markdown", "junit")
+    for name in names:
+        spec = spec.with_value(f"reports.{name}", f"out/{name}.html")
     seen: list[Event] = []
     evaluate(spec, seen.append)
-    said = [event.text for event in seen[-2:] if isinstance(event, Notice)]
-    for key, line in zip(("html", "pr_comment"), said, strict=True):
-        assert line == f"{key} report {tmp_path / 'out' / key}"
-        assert (tmp_path / "out" / key).stat().st_size > 100
-    evaluate(spec.with_value("reports.html", "other"), write_reports=False)
-    assert not Path("other").exists()
+    said = [event.text for event in seen[-3:] if isinstance(event, Notice)]
+    for name, line in zip(names, said, strict=True):
+        path = tmp_path / "out" / f"{name}.html"
+        assert line == f"{name} report {path}"
+        assert path.stat().st_size > 100
+    evaluate(spec.with_value("reports.html", "other.html"), write_reports=False)
+    assert not Path("other.html").exists()
 
 
 def test_events_come_in_order(spec: RunSpec) -> None:

@@ -17,7 +17,7 @@ from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion, Record, Vote
 from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Binary, Label
-from refusal_checks.reports.formats import html
+from refusal_checks.reports.page import page as html
 from refusal_checks.reports.page.payload import Payload
 from refusal_checks.reports.page.render import breaks, embed, visible
 from refusal_checks.results.manifest import Manifest

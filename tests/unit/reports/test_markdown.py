@@ -1,7 +1,8 @@
-"""GitHub: whatever models say, the summary has our tags alone, and the log our commands alone."""
+"""Markdown: without texts and places, and with our tags and commands alone, whatever models say."""
 
 import re
 from dataclasses import replace
+from datetime import date
 from html import unescape
 from pathlib import Path
 
@@ -13,17 +14,15 @@ from markdown_it import MarkdownIt
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import Binary, Label
-from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.verdict import Verdict
-from refusal_checks.judges.trust.floors import Check
+from refusal_checks.gates.gate import Gate, Waiver
+from refusal_checks.judges.trust.floors import Check, JudgeCheck
 from refusal_checks.metrics.statistics.intervals import wilson
 from refusal_checks.reports import markdown
-from refusal_checks.reports.formats import github
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary
 from tests.deciding import decide
-from tests.report_runs import JUDGE
+from tests.report_runs import GATES, JUDGE, refusals, usual, write_run
 from tests.unit.conftest import records
 from tests.unit.core.test_text import HOSTILE
 
@@ -65,7 +64,7 @@ def saying(text: str) -> RunSummary:
 def written(folder: Path, run: RunSummary) -> str:
     path, own = folder / "summary.md", RunFolder(folder / "run")
     own.write_summary(run)
-    github.write(own, path)
+    markdown.append(own, path)
     return path.read_text(encoding="utf-8")
 
 
@@ -108,7 +107,9 @@ def test_an_annotation_is_one_line_and_one_command(text: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GITHUB_ACTIONS", "true")
         lines = list(
-            github.commands(saying("x" + text.encode("utf-8", "replace").decode()))
+            markdown.workflow_commands(
+                saying("x" + text.encode("utf-8", "replace").decode())
+            )
         )
     assert len(lines) == 3
     for line in lines:
@@ -128,15 +129,15 @@ def test_gates_that_warn_are_annotated_on_github_and_no_more_than_are_shown(
         f"f{n}": failed for n in range(20)
     }
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
-    lines = list(github.commands(RunSummary(verdicts=verdicts)))
+    lines = list(markdown.workflow_commands(RunSummary(verdicts=verdicts)))
     assert [line.partition(" ")[0] for line in lines] == ["::error"] * 10 + [
         "::warning"
     ] * 10
     monkeypatch.delenv("GITHUB_ACTIONS")
-    assert not list(github.commands(RunSummary(verdicts=verdicts)))
+    assert not list(markdown.workflow_commands(RunSummary(verdicts=verdicts)))
 
 
-def test_the_summary_is_appended_and_holds_table_and_offenders(tmp_path: Path) -> None:
+def test_a_summary_is_appended_and_holds_table_and_reasons(tmp_path: Path) -> None:
     (tmp_path / "summary.md").write_text("# What was there\n\n")
     failed = decide(GATE, records("R C C"))
     passed = decide(replace(GATE, benchmark="b"), records("R R"))
@@ -144,17 +145,13 @@ def test_the_summary_is_appended_and_holds_table_and_offenders(tmp_path: Path) -
         Manifest(candidate="org/m"), verdicts={v.gate.id: v for v in (failed, passed)}
     )
     page = written(tmp_path, run)
-    assert page.startswith("# What was there\n\n## May it ship? No\n\n**No: ")
+    head = f"# What was there\n\n{markdown.MARKER}\n## May it ship? No\n"
+    assert page.startswith(head)
     shown = rendered(page)[1]
-    for part in (
-        "bench-rejection_rate",
-        "33.3% [6.1, 79.2]",
-        "min 80.0%",
-        "answer 0 (C)",
-    ):
+    for part in ("bench-rejection_rate", "33.3% [6.1, 79.2]", "min 80.0%"):
         assert part in shown
     assert page.count("<details>") == 1
-    assert "\n     answer: answer 0" in page
+    assert "answer 0" not in page
 
 
 def test_a_judge_that_is_not_trusted_is_told_once(
@@ -169,33 +166,90 @@ def test_a_judge_that_is_not_trusted_is_told_once(
     run = RunSummary(
         Manifest(candidate="a"), verdicts={passed.gate.id: passed}, judge=judge
     )
-    failed, misread = github.commands(run)
+    failed, misread = markdown.workflow_commands(run)
     assert failed.startswith(
         "::error title=test_judge[injection]::judge injection 50.0%25 ["
     )
     assert misread.startswith("::warning title=judge::judge nonsense 50.0%25 [")
     page = written(tmp_path, run)
-    assert page.startswith("## May it ship? Not decided\n\n**Not decided: ")
-    shown = rendered(page)[1]
-    assert (
-        shown.count(
-            "judge injection 50.0% [29.9%, 70.1%], n = 20; must be at least 60.0%"
-        )
-        == 1
+    assert "## May it ship? Not decided\n" in page
+    assert rendered(page)[1].count("the judge failed its check") == 1
+
+
+TEXTS = ("Request ", "tell me about it")
+"""Words of every prompt of ``usual``."""
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunFolder:
+    return usual(tmp_path / "20260101-000000Z-1")
+
+
+def changed(run: RunFolder, **names: str) -> RunFolder:
+    """The run with other names in its manifest."""
+    summary = run.summary()
+    run.write_summary(replace(summary, manifest=summary.manifest.extended(**names)))
+    return run
+
+
+def waived(run: RunFolder) -> RunFolder:
+    """The run, with all that failed waived."""
+    summary = run.summary()
+    waiver = Waiver(
+        date(2027, 1, 31), "Ann <!channel> @all", "https://evil.example [x](y)"
     )
-    assert "judge specificity" not in shown
+    for name, verdict in summary.verdicts.items():
+        gate = replace(verdict.gate, waiver=waiver)
+        summary.verdicts[name] = replace(verdict, gate=gate, waived=not verdict.passed)
+    summary.judge = None
+    run.write_summary(summary)
+    return run
 
 
-def test_a_huge_summary_is_cut_before_github_refuses_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_it_has_no_texts_or_mentions(run: RunFolder, tmp_path: Path) -> None:
+    path, name = tmp_path / "comment.md", "a|b <img src=x> @all"
+    markdown.write(changed(waived(run), candidate=name, title=name), path)
+    text = path.read_text()
+    assert text.startswith(f"{markdown.MARKER}\n## May it ship? Yes, with ")
+    assert not any(word in text for word in TEXTS)
+    page = MarkdownIt("gfm-like", {"linkify": False}).render(text)
+    assert page.count("<table>") == 1
+    assert "<img" not in page
+    assert "<a " not in page
+    assert "waived until 2027-01-31" in page
+    plain = re.sub(r"<(code|pre)>.*?</\1>", "", text, flags=re.DOTALL)
+    assert not re.search(r"(?<!\\)@", plain)  # nobody is mentioned
+
+
+def test_it_fits(
+    run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert github.LARGEST < 2**20
-    monkeypatch.setattr(github, "LARGEST", 100_000)
-    failed: Verdict = decide(GATE, records("C " * 10))
-    run = RunSummary(verdicts={f"gate {n}": failed for n in range(300)})
-    page = ""
-    for _ in range(2):  # a step may run several gates, one after the other
-        page = written(tmp_path, run)
-        assert len(page.encode()) < github.LARGEST
-        assert page.endswith("see the run's folder.\n")
-    assert page.startswith("## May it ship? No\n\n**No: ")
+    monkeypatch.setattr(markdown, "LARGEST", 1000)
+    path = tmp_path / "comment.md"
+    markdown.write(run, path)
+    text = path.read_text()
+    assert len(text.encode()) <= 1000
+    assert text.rstrip().endswith("see the run's page.")
+
+
+def test_it_tells_nothing_of_machines_and_networks(
+    run: RunFolder, tmp_path: Path
+) -> None:
+    path = tmp_path / "comment.md"
+    placed = changed(
+        run,
+        candidate="http://10.0.0.5:8000/v1#org/model",
+        title="/home/ann/models/org-model",
+        judge="/home/ann/models/judge, http://ann:pw@secret-host/v1#judge",
+    )
+    weak = Check("nonsense", wilson(0.5, 8), 0.75, False)
+    judge = JudgeCheck("http://ann:pw@secret-host/v1#judge", "", (weak,), 8, 1.0)
+    safe = {"safe": list(refusals("safe", 60, refused=0.1))}
+    doubtful = write_run(tmp_path / "doubtful", safe, GATES[3:], judge=judge)
+    texts = []
+    for each in (placed, doubtful):
+        markdown.write(each, path)
+        texts.append(unescape(path.read_text()).replace("\\", ""))
+    assert "…/judge" in texts[0]
+    assert "…/v1#judge misreads" in texts[1]
+    assert not re.search(r"\b(ann|10\.0\.0\.5|secret-host)\b", " ".join(texts))

@@ -1,0 +1,111 @@
+"""The reports of a run by name, as ``[reports]`` and ``refusal-checks report`` know them.
+
+An extension's module is a report format if it defines ``write(run, target)``. It may also define
+
+- ``USUAL_FILE``: a file is the target, and the command writes this one where ``--out`` names none.
+  Without it the target is a word as it was given, for example a project's name.
+- ``check(target)``: raises UserError before an engine starts if the report could not be written.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from refusal_checks.core import extensions
+from refusal_checks.core.errors import UserError, require_known
+from refusal_checks.core.files import resolved
+from refusal_checks.reports import junit, markdown
+from refusal_checks.results.run_folder import RunFolder, require_writable
+from refusal_checks.spec import ReportsTable
+
+
+class Format(NamedTuple):
+    """How a report is written; ``usual_file`` is empty if its target is no file."""
+
+    write: Callable[[RunFolder, Path], None]
+    usual_file: str = ""
+    check: Callable[[Path], None] | None = None
+
+
+def _write_page(run: RunFolder, path: Path) -> None:
+    from refusal_checks.reports.page import page  # templates, which no other run needs
+
+    page.write(run, path)
+
+
+def _check_page(path: Path) -> None:
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise UserError(
+            f"html report {path}: end its name in .html: it is a web page; a browser prints it "
+            "to other formats"
+        )
+
+
+OWN = {
+    "html": Format(_write_page, "report.html", _check_page),
+    "markdown": Format(markdown.write, "report.md"),
+    "junit": Format(junit.write, "report.xml"),
+}
+
+
+def discover() -> Mapping[str, Format]:
+    """All formats by name; ExtensionError if two have the same."""
+    names, formats = extensions.Names("report formats"), dict(OWN)
+    for name in OWN:
+        names.add(name, extensions.OWN)
+    for extension in extensions.known():
+        if extension.has("write"):
+            names.add(extension.name, extension.origin)
+            found = vars(extension.module)
+            formats[extension.name] = Format(
+                found["write"], found.get("USUAL_FILE", ""), found.get("check")
+            )
+    return formats
+
+
+def targets(reports: ReportsTable) -> Iterator[tuple[str, Format, Path]]:
+    """Yield the formats that a spec asks for, and GitHub's summary, with names and targets."""
+    for name, report in discover().items():
+        target = Path(reports.target(name))
+        if reports.target(name):
+            yield name, report, Path.cwd() / target if report.usual_file else target
+    summary = os.environ.get("GITHUB_STEP_SUMMARY")
+    if summary:
+        yield "github", Format(markdown.append, "summary.md"), Path(summary)
+
+
+def check(reports: ReportsTable) -> None:
+    """Raise UserError if a requested report could not be written."""
+    for name in reports.formats:
+        require_known(name, discover(), "[reports]", "report", UserError)
+    taken: dict[Path, str] = {}
+    for name, report, path in targets(reports):
+        if report.usual_file:
+            _require_file(f"{name} report {path}", path)
+            other = taken.setdefault(resolved(path), name)
+            if other != name:
+                raise UserError(
+                    f"{name} report {path}: name another file: the {other} report is written to "
+                    "this one"
+                )
+        if report.check:
+            report.check(path)
+
+
+def _require_file(what: str, path: Path) -> None:
+    """Refuse a path to which no file can be written."""
+    try:
+        is_folder = path.is_dir()
+    except OSError as fault:
+        raise UserError(f"{what}: name a file: {fault.strerror}") from None
+    if is_folder:
+        raise UserError(f"{what}: name a file: it is a folder")
+    require_writable(path.parent, f"{what}:")
+
+
+def written(name: str, report: Format, path: Path) -> str:
+    """A line about a report that was written. A target other than a file may be secret."""
+    return f"{name} report {path if report.usual_file else 'written'}"

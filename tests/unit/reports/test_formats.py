@@ -1,0 +1,57 @@
+"""The files that reports are written to are looked at before an engine starts."""
+
+from pathlib import Path
+
+import pytest
+
+from refusal_checks.core.errors import UserError
+from refusal_checks.reports import formats
+from refusal_checks.spec import ReportsTable
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        (
+            {"html": "p.html", "markdown": "./p.html"},
+            "markdown report .*p.html: name another file: the html report is written to",
+        ),
+        ({"html": "folder"}, "html report .*folder: name a file: it is a folder"),
+        ({"html": "report.pdf"}, "report.pdf: end its name in .html: it is a web page"),
+        (
+            {"markdown": "x" * 300},
+            "markdown report .*: name a file: File name too long",
+        ),
+        ({"htlm": "page"}, r'\[reports\]: no report "htlm"'),
+    ],
+)
+def test_a_report_that_could_not_be_written_is_refused(
+    keys: dict[str, str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(UserError, match=message):
+        formats.check(ReportsTable.model_validate(keys))
+
+
+def test_reports_in_files_of_their_own_are_fine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    formats.check(ReportsTable(html="new/page.html", markdown="new/comment.md"))
+    assert (tmp_path / "new").is_dir()
+
+
+def test_a_key_names_a_file_from_the_current_folder_or_what_an_extension_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    monkeypatch.chdir(tmp_path)
+    sink = formats.Format(lambda run, target: None)
+    monkeypatch.setattr(formats, "OWN", {**formats.OWN, "sink": sink})
+    asked = ReportsTable.model_validate({"markdown": "c.md", "sink": "secret"})
+    said = [formats.written(*target) for target in formats.targets(asked)]
+    assert said == [f"markdown report {tmp_path}/c.md", "sink report written"]
