@@ -187,7 +187,7 @@ class _Session:
         not_started: EngineStartError | None = None
         with as_interrupts():
             try:
-                formats.check(self._spec.reports)
+                formats.check(self._spec)
                 self._prepare()
                 assert self._run
                 self._run.work()

@@ -115,7 +115,10 @@ class RunResult:
     def write_reports(self, reports: ReportsTable) -> Iterator[str]:
         """Write the files that a spec names; yield one line about each."""
         folder = RunFolder(self.folder)
-        for name, report, path in formats.targets(reports):
+        for name, report, path in (
+            *formats.targets(reports),
+            *formats.github_summary(),
+        ):
             try:
                 report.write(folder, path)
             except (OSError, DataError) as fault:

@@ -19,7 +19,7 @@ from refusal_checks.core.errors import UserError, require_known
 from refusal_checks.core.files import resolved
 from refusal_checks.reports import junit, markdown
 from refusal_checks.results.run_folder import RunFolder, require_writable
-from refusal_checks.spec import ReportsTable
+from refusal_checks.spec import ReportsTable, RunSpec
 
 
 class Format(NamedTuple):
@@ -39,8 +39,8 @@ def _write_page(run: RunFolder, path: Path) -> None:
 def _check_page(path: Path) -> None:
     if path.suffix.lower() not in (".html", ".htm"):
         raise UserError(
-            f"html report {path}: end its name in .html: it is a web page; a browser prints it "
-            "to other formats"
+            f"{path.name}: end the name in .html: the report is a web page, which a browser can "
+            "print to PDF"
         )
 
 
@@ -67,29 +67,34 @@ def discover() -> Mapping[str, Format]:
 
 
 def targets(reports: ReportsTable) -> Iterator[tuple[str, Format, Path]]:
-    """Yield the formats that a spec asks for, and GitHub's summary, with names and targets."""
+    """Yield the formats that a spec asks for, with names and targets."""
     for name, report in discover().items():
         target = Path(reports.target(name))
         if reports.target(name):
             yield name, report, Path.cwd() / target if report.usual_file else target
+
+
+def github_summary() -> Iterator[tuple[str, Format, Path]]:
+    """Yield the summary of GitHub's step, in which all is written that GitHub shows."""
     summary = os.environ.get("GITHUB_STEP_SUMMARY")
     if summary:
         yield "github", Format(markdown.append, "summary.md"), Path(summary)
 
 
-def check(reports: ReportsTable) -> None:
+def check(spec: RunSpec) -> None:
     """Raise UserError if a requested report could not be written."""
-    for name in reports.formats:
+    for name in spec.reports.formats:
         require_known(name, discover(), "[reports]", "report", UserError)
     taken: dict[Path, str] = {}
-    for name, report, path in targets(reports):
+    for name, report, path in targets(spec.reports):
+        place = spec.where(f"reports.{name}")
         if report.usual_file:
-            _require_file(f"{name} report {path}", path)
-            other = taken.setdefault(resolved(path), name)
-            if other != name:
+            what = f"{place} {spec.reports.target(name)}"
+            _require_file(what, path)
+            other = taken.setdefault(resolved(path), place)
+            if other != place:
                 raise UserError(
-                    f"{name} report {path}: name another file: the {other} report is written to "
-                    "this one"
+                    f"{what}: name another file: {other} is written to this one"
                 )
         if report.check:
             report.check(path)

@@ -103,6 +103,10 @@ def _sections(run: RunSummary) -> Iterator[Sequence[str]]:
         f"refusal-checks of {code(placeless(manifest.shown))}, judged by {judged_by}"
     ]
     yield "", f"**{escape(placeless(decision.line), 2000)}**", ""
+    for name, data in manifest.data.items():
+        if data.is_partial:
+            scope = f"its figures are of the {data.prompts} prompts of {data.usual}"
+            yield [f"- {escape(name)}: {scope}"]
     yield [f"- {escape(placeless(line), 600)}" for line in manifest.left_out]
     header, ruler, *lines = _gates(run)
     yield "", header, ruler

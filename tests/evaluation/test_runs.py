@@ -108,7 +108,9 @@ def test_a_report_that_cannot_be_written_leaves_the_outcome_alone(
     project.refuses(
         "name a folder that can be written: File exists", reports_html="taken/r.html"
     )
-    project.refuses("name a file: File name too long", reports_html="long" * 70)
+    project.refuses(
+        "name a file: File name too long", reports_html=f"{'long' * 70}.html"
+    )
 
     def take_the_folder(_: Event) -> None:
         shutil.rmtree("gone", ignore_errors=True)

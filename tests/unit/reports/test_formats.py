@@ -6,7 +6,12 @@ import pytest
 
 from refusal_checks.core.errors import UserError
 from refusal_checks.reports import formats
-from refusal_checks.spec import ReportsTable
+from refusal_checks.spec import ReportsTable, RunSpec
+
+
+def spec_of(keys: dict[str, str]) -> RunSpec:
+    reports = ReportsTable.model_validate(keys)
+    return RunSpec.read().model_copy(update={"reports": reports})
 
 
 @pytest.mark.parametrize(
@@ -14,13 +19,16 @@ from refusal_checks.spec import ReportsTable
     [
         (
             {"html": "p.html", "markdown": "./p.html"},
-            "markdown report .*p.html: name another file: the html report is written to",
+            r"\[reports\] markdown ./p.html: name another file: \[reports\] html is written",
         ),
-        ({"html": "folder"}, "html report .*folder: name a file: it is a folder"),
-        ({"html": "report.pdf"}, "report.pdf: end its name in .html: it is a web page"),
+        ({"html": "folder"}, r"\[reports\] html folder: name a file: it is a folder"),
+        (
+            {"html": "report.pdf"},
+            "report.pdf: end the name in .html: the report is a web page",
+        ),
         (
             {"markdown": "x" * 300},
-            "markdown report .*: name a file: File name too long",
+            "markdown x*: name a file: File name too long",
         ),
         ({"htlm": "page"}, r'\[reports\]: no report "htlm"'),
     ],
@@ -34,21 +42,20 @@ def test_a_report_that_could_not_be_written_is_refused(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()
     with pytest.raises(UserError, match=message):
-        formats.check(ReportsTable.model_validate(keys))
+        formats.check(spec_of(keys))
 
 
 def test_reports_in_files_of_their_own_are_fine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    formats.check(ReportsTable(html="new/page.html", markdown="new/comment.md"))
+    formats.check(spec_of({"html": "new/page.html", "markdown": "new/comment.md"}))
     assert (tmp_path / "new").is_dir()
 
 
 def test_a_key_names_a_file_from_the_current_folder_or_what_an_extension_takes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
     monkeypatch.chdir(tmp_path)
     sink = formats.Format(lambda run, target: None)
     monkeypatch.setattr(formats, "OWN", {**formats.OWN, "sink": sink})
