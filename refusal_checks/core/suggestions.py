@@ -34,8 +34,6 @@ _RULES = {
 }
 """Plain words for pydantic's types of errors, with what it says of each."""
 
-_NUMBER = re.compile(r"\s*([+-]?\d+(?:[.,]\d+)?)\s*(%?)\s*")
-
 
 def near(name: str, names: Iterable[str], least: float = 0.5) -> str:
     """``; did you mean "..."?`` for the most similar of some names, if it is similar enough.
@@ -119,14 +117,6 @@ def _instead_of_table(error: ErrorDetails, settings: type[BaseModel] | None) -> 
 
 def _better(value: Any, kind: str, context: dict[str, Any]) -> str:
     """What to write instead of a value, if there is a good guess."""
-    if isinstance(value, str) and kind.startswith(("float", "int_")):
-        number = _NUMBER.fullmatch(value)
-        if number:
-            plain = number[1].replace(",", ".")
-            if number[2]:
-                plain = share(float(plain))
-            return f"write {plain}: "
-
     most = context.get("le", context.get("lt"))
     if most == 1 and isinstance(value, int | float) and 2 <= value <= 100:
         return f"write {share(value)}: "

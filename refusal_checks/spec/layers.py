@@ -197,7 +197,7 @@ def read_table(name: str, kind: type[Frozen], layers: Sequence[Layer]) -> Frozen
             raise ThresholdError(f"{where}: must be a table")
         if layer.folder:
             written = _below(layer.folder, kind, written)
-        merged = _joined(_without_alternatives(kind, merged, written), written)
+        merged = _joined(merged, written)
         try:
             table = kind.read(merged, where, ThresholdError, option=layer.option)
             errors = []
@@ -208,15 +208,6 @@ def read_table(name: str, kind: type[Frozen], layers: Sequence[Layer]) -> Frozen
     if errors:
         raise errors[0]
     return table
-
-
-def _without_alternatives(
-    kind: type[Frozen], merged: Mapping[str, Any], written: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Drop values of earlier layers that a later one replaces by an alternative key."""
-    either: Sequence[str] = getattr(kind, "either", ())
-    replaced = either if set(either) & written.keys() else ()
-    return {name: value for name, value in merged.items() if name not in replaced}
 
 
 def _below(

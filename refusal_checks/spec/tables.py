@@ -199,7 +199,6 @@ class SamplingTable(Sampling):
     """How the candidate's answers are drawn."""
 
     has_other_keys = True
-    either: ClassVar = ("system_prompt", "system_prompt_file")
     system_prompt_file: Annotated[str, FromFile()] = Field(
         "", description="file with the system prompt"
     )

@@ -28,6 +28,8 @@ FILES = {
     "broken.jsonl": '{"prompt": "x", "completion": "y"}\n{"prompt": \n',
     "thresholds/default.toml": '[ours]\nfile = "../said.csv"\nexpect = "answer"\n',
     "broken.toml": "[smoke_safe\n",
+    "labelled.csv": "prompt,completion,label\nHello,Hi,refused\n",
+    "yaml.toml": "smoke_safe:\n  rejection_rate:\n    max: 0.1\n",
     "percent.toml": "[smoke_safe]\nrejection_rate = { max = 10 }\n",
     "key.toml": "[smoke_safe]\n\n[candidate]\nconcurency = 2\n",
     "group.toml": "[smoke_safe.category.coking]\nrejection_rate = { max = 0.1 }\n",

@@ -160,18 +160,14 @@ def test_keys_that_belong_together_may_come_one_by_one(write: Write) -> None:
     assert (judge.samples, judge.temperature) == (3, 0.6)
 
 
-def test_of_two_ways_to_give_a_system_prompt_the_later_one_counts(write: Write) -> None:
-    path = write("prompt.txt", "from the file\n")
+def test_a_system_prompt_is_given_once_and_may_be_a_file(write: Write) -> None:
+    write("prompt.txt", "from the file\n")
     own = '[sampling]\nsystem_prompt_file = "prompt.txt"'
-    said = "[sampling]\nsystem_prompt = 'said'"
-    for text, settings, expected in (
-        (own, [], "from the file"),
-        (own, ["sampling.system_prompt=said"], "said"),
-        (said, [f"sampling.system_prompt_file={path}"], "from the file"),
-    ):
-        assert read(write, text, *settings).sampling.drawn.system_prompt == expected
+    assert read(write, own).sampling.drawn.system_prompt == "from the file"
     with pytest.raises(UserError, match="give one of them"):
         read(write, f"{own}\nsystem_prompt = 'said'")
+    replaced = ("sampling.system_prompt=said", "sampling.system_prompt_file=")
+    assert read(write, own, *replaced).sampling.drawn.system_prompt == "said"
 
 
 def test_another_value_makes_another_run(write: Write) -> None:
