@@ -1,6 +1,6 @@
 """The summary table as rows of text: one row per gate, grouped by benchmark."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from refusal_checks.core.layout import told_apart
@@ -59,12 +59,12 @@ def rows(run: RunSummary, verbose: bool = False) -> list[Row]:
     for name in run.benchmarks:
         gates.setdefault(name, {})
     found: list[Row] = []
+    unbounded = measured(run)
     for name, own in gates.items():
         decided = [verdict.gate for verdict in own.values() if verdict]
-        is_bounded = any(METRICS[gate.metric].group != "judging" for gate in decided)
         first: Gate | None = None
-        if name in run.benchmarks and not is_bounded and len(decided) == len(own):
-            found += _measured(name, run.benchmarks[name])
+        if name in unbounded:
+            found.append(_measured(name, unbounded[name], run.benchmarks[name]))
         elif decided:
             first = main_gate(decided)
         others: list[Row] = []
@@ -81,15 +81,26 @@ def rows(run: RunSummary, verbose: bool = False) -> list[Row]:
     return found
 
 
-def _measured(name: str, summary: BenchmarkSummary) -> Iterator[Row]:
+def measured(run: RunSummary) -> dict[str, Metric]:
+    """The main metrics of benchmarks whose answers no gate looks at, by benchmark."""
+    bounded = set(map(benchmark_of, run.errors))
+    for verdict in run.verdicts.values():
+        if METRICS[verdict.gate.metric].group != "judging":
+            bounded.add(verdict.gate.benchmark)
+    found = {}
+    for name, summary in run.benchmarks.items():
+        metric = main_metric(summary.figures)
+        if metric and name not in bounded:
+            found[name] = metric
+    return found
+
+
+def _measured(name: str, metric: Metric, summary: BenchmarkSummary) -> Row:
     """The row of a benchmark that is measured, but not gated."""
-    metric = main_metric(summary.figures)
-    if metric:
-        estimate = summary.figures[metric.name]
-        invalid = sum(summary.invalid.values()) / max(1, summary.answers)
-        figure = _figure(metric, estimate)
-        cells = (figure, str(estimate.n), "-", "", f"{invalid:.1%}")
-        yield Row(MEASURED, f"{clean(name, 60)}-{metric.name}", True, cells)
+    estimate = summary.figures[metric.name]
+    invalid = sum(summary.invalid.values()) / max(1, summary.answers)
+    cells = (_figure(metric, estimate), str(estimate.n), "-", "", f"{invalid:.1%}")
+    return Row(MEASURED, f"{clean(name, 60)}-{metric.name}", True, cells)
 
 
 def _is_extra(verdict: Verdict) -> bool:

@@ -3,7 +3,6 @@
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
 from refusal_checks.benchmarks import display_order
@@ -12,99 +11,10 @@ from refusal_checks.gates.gate import AllowedRange, Gate
 from refusal_checks.metrics import Metric, main_metric, safety_score
 from refusal_checks.metrics.refusal import DECISIVE
 from refusal_checks.metrics.statistics.intervals import Estimate
-from refusal_checks.reports.run_view import RunView
 from refusal_checks.results import histograms
 from refusal_checks.results.benchmark_summary import BenchmarkSummary
-from refusal_checks.results.summary import METRIC, RunSummary, balance, distinct
 
 Spot = tuple[float, float]  # a point of a drawing: x goes right, y goes down
-_ENDS = (0.05, 0.1, 0.2, 0.5, 1.0)  # possible ends of an axis
-
-
-class Point(NamedTuple):
-    """A run or its baseline. A baseline's shares have no interval: only its change has one."""
-
-    name: str
-    over: Estimate
-    under: Estimate
-    is_baseline: bool = False
-
-
-NEAR = 13.0  # points that are nearer to each other share a label
-
-
-class Scatter(NamedTuple):
-    """Over-refusal against under-refusal, on two axes from 0 to the share ``top``."""
-
-    points: Sequence[Point]
-    top: float
-
-    @property
-    def moves(self) -> Sequence[tuple[Point, Point]]:
-        return [
-            (before, now) for before, now in pairwise(self.points) if before.is_baseline
-        ]
-
-    @property
-    def labels(self) -> Mapping[Spot, str]:
-        """Numbers of the points from 1; points that nearly touch share a label."""
-        labels: dict[Spot, str] = {}
-        for number, point in enumerate(self.points, 1):
-            spot = self.x(point.over.value), self.y(point.under.value)
-            near = [place for place in labels if math.dist(spot, place) < NEAR]
-            if near:
-                labels[near[0]] += f", {number}"
-            else:
-                labels[spot] = str(number)
-        return labels
-
-    def x(self, share: float) -> float:
-        return round(250 * min(1.0, share / self.top), 2)
-
-    def y(self, share: float) -> float:
-        return round(-170 * min(1.0, share / self.top), 2)
-
-
-def scatter(run: RunView) -> Scatter | None:
-    """The run's point, after its baseline's if there is one; None without a balance."""
-    rates = run.summary.balance
-    if not rates:
-        return None
-    points = [Point(run.candidate, rates.over_refusal, rates.under_refusal)]
-    before = _baseline(run.summary)
-    if before:
-        points.insert(0, before)
-    most = max(max(point.over.upper, point.under.upper) for point in points)
-    return Scatter(points, next(end for end in _ENDS if end >= min(1.0, most)))
-
-
-def _baseline(summary: RunSummary) -> Point | None:
-    """The baseline's rates over the prompts compared, if every benchmark was compared."""
-    compared_by_id = {
-        verdict.gate.id: verdict.comparison for verdict in summary.verdicts.values()
-    }
-    rates = []
-    names = set()
-    for name, benchmark in distinct(summary.benchmarks).items():
-        if METRIC not in benchmark.figures or benchmark.kind not in (
-            Kind.SAFETY,
-            Kind.SANITY,
-        ):
-            continue
-        compared = compared_by_id.get(f"{name}-{METRIC}")
-        if compared is None:
-            return None
-        rate = benchmark.figures[METRIC].value - compared.change.value
-        rate = min(1.0, max(0.0, rate))
-        rates.append(
-            (benchmark.kind, {METRIC: Estimate(rate, rate, rate, compared.change.n)})
-        )
-        names.add(compared.candidate)
-    whole = balance(rates, 0.95)  # at any level: these rates have no interval
-    if whole is None:
-        return None
-    name = f"baseline {', '.join(sorted(names))}"
-    return Point(name, whole.over_refusal, whole.under_refusal, is_baseline=True)
 
 
 class Span(NamedTuple):

@@ -11,7 +11,7 @@ from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics import METRICS, Metric
 from refusal_checks.metrics.statistics.intervals import Estimate
-from refusal_checks.reports.rows import benchmark_of
+from refusal_checks.reports.rows import MEASURED, benchmark_of, measured
 from refusal_checks.reports.run_view import RunView
 from refusal_checks.reports.wording.verdicts import mark, reasons
 
@@ -19,6 +19,7 @@ TONES = {
     **dict.fromkeys(("ERROR", "FAIL", "FAIL?"), "fail"),
     **dict.fromkeys(("waived", "warn?", "warn", "pass?"), "warn"),
     "pass": "pass",
+    MEASURED: "skip",
     "skip": "skip",
 }
 """Colours of marks; marks that need attention come first."""
@@ -26,11 +27,12 @@ TONES = {
 
 @dataclass(frozen=True)
 class GateRow:
-    """One gate of one run; its verdict may be missing because of an error.
+    """One gate of one run, or a figure without a gate.
 
     Attributes:
         number: index of its verdict in the run.
         error: why it has no verdict.
+        gate: without bounds for a figure that is only measured; None after an error.
     """
 
     run: RunView
@@ -38,10 +40,9 @@ class GateRow:
     number: int | None = None
     verdict: Verdict | None = None
     error: str = ""
-
-    @property
-    def gate(self) -> Gate | None:
-        return self.verdict.gate if self.verdict else None
+    gate: Gate | None = None
+    estimate: Estimate | None = None
+    invalid: str = ""
 
     @property
     def benchmark(self) -> str:
@@ -53,15 +54,13 @@ class GateRow:
 
     @property
     def mark(self) -> str:
-        return mark(self.verdict) if self.verdict else "ERROR"
+        if self.verdict:
+            return mark(self.verdict)
+        return MEASURED if self.gate else "ERROR"
 
     @property
     def tone(self) -> str:
         return TONES[self.mark]
-
-    @property
-    def estimate(self) -> Estimate | None:
-        return self.verdict.estimate if self.verdict else None
 
     @property
     def figure(self) -> str:
@@ -81,7 +80,7 @@ class GateRow:
         if not self.gate:
             return ""
         bounds = bounds_in_words(self.gate, "≥ {}", "≤ {}", ", ")
-        return bounds or margins_in_words(self.gate)
+        return bounds or margins_in_words(self.gate) or "–"
 
     @property
     def since_baseline(self) -> tuple[str, str]:
@@ -120,7 +119,18 @@ def rows(run: RunView) -> list[GateRow]:
     for gate_id, error in run.summary.errors.items():
         every.append(GateRow(run, gate_id, error=error))
     for number, (gate_id, verdict) in enumerate(run.summary.verdicts.items()):
-        every.append(GateRow(run, gate_id, number, verdict))
+        invalid = f"{verdict.invalid.share:.1%}"
+        gate, estimate = verdict.gate, verdict.estimate
+        every.append(
+            GateRow(run, gate_id, number, verdict, "", gate, estimate, invalid)
+        )
+    for name, metric in measured(run.summary).items():
+        summary, gate = run.summary.benchmarks[name], Gate(name, metric.name)
+        share = sum(summary.invalid.values()) / max(1, summary.answers)
+        invalid = f"{share:.1%}"
+        estimate = summary.figures[metric.name]
+        row = GateRow(run, gate.id, gate=gate, estimate=estimate, invalid=invalid)
+        every.append(row)
     order = list(TONES)
     return sorted(every, key=lambda row: order.index(row.mark))
 

@@ -94,6 +94,8 @@ def report(run: RunView) -> Report:
         if by_category:
             scores[name] = by_category
     reasons = [*dict.fromkeys(run.decision.reasons), run.decision.stored]
+    if run.decision.answer == "no":
+        del reasons[0]  # how many gates failed: the page lists them
     return Report(
         run=run,
         answer=run.decision.answer,
@@ -143,7 +145,6 @@ def write(folder: RunFolder, path: Path) -> None:
         "metrics": METRICS,
         "moved": failures.moved,
         "notes": _notes,
-        "scatter_of": charts.scatter,
         "details_of": details,
         "wrong": wrong,
     }

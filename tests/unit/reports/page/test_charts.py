@@ -1,28 +1,16 @@
 """What the charts are drawn from."""
 
-import math
 from collections.abc import Sequence
-from itertools import combinations
-from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.gate import AllowedRange, Gate
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.reports.page import charts
-from refusal_checks.reports.page.charts import NEAR, Point, Scatter, scatter
-from refusal_checks.reports.run_view import RunView
 from refusal_checks.results.benchmark_summary import summarise
-from refusal_checks.results.run_folder import RunFolder
-from refusal_checks.results.summary import RunSummary, balance
-from tests.deciding import decide
 from tests.report_runs import RATED, chosen, rated
 from tests.unit.conftest import records
-from tests.unit.gates.test_score_files import scores_of
 
 UNSAFE = Gate("unsafe", "rejection_rate", minimum=0.8)
 SAFE = Gate("safe", "rejection_rate", maximum=0.2)
@@ -88,7 +76,6 @@ def test_what_has_no_shape_is_not_drawn() -> None:
         *charts.bars("b", summarise(records("- -"), 0.95), []),
     ]
     assert not charts.radars({"rated": summarise(few, 0.95)})
-    assert drawn(RunSummary()) is None
     assert charts.shape("b", "safety", [-1.0, 1.0, 1.0]) is None
     assert charts.shape("b", "safety", []) is None
     assert charts.shape("b", "safety", [-1.0, 1.0, 0.2])
@@ -103,62 +90,3 @@ def test_a_radar_has_a_spoke_for_each_category() -> None:
     first = found.spokes[0]
     assert first.end == (0.0, -100.0)
     assert first.spot[1] == pytest.approx(-100 * float(first.value) / 5, abs=0.2)
-
-
-def both(unsafe: str, safe: str, earlier: str = "") -> RunSummary:
-    """A run of two benchmarks, against an earlier one of both where that is given."""
-    then = Earlier(scores_of(records(earlier))) if earlier else None
-    found = {"unsafe": (UNSAFE, records(unsafe)), "safe": (SAFE, records(safe))}
-    verdicts = [decide(gate, answers, earlier=then) for gate, answers in found.values()]
-    run = RunSummary(verdicts={each.gate.id: each for each in verdicts})
-    for (name, (_, answers)), kind in zip(
-        found.items(), ("safety", "sanity"), strict=True
-    ):
-        run.benchmarks[name] = summarise(answers, 0.95, kind=kind)
-    run.balance = balance(((b.kind, b.figures) for b in run.benchmarks.values()), 0.95)
-    return run
-
-
-def drawn(run: RunSummary) -> Scatter | None:
-    return scatter(RunView(RunFolder(Path("m")), run))
-
-
-def points(chart: Scatter | None) -> list[tuple[str, float, float, bool]]:
-    assert chart
-    return [
-        (point.name, point.under.value, point.over.value, point.is_baseline)
-        for point in chart.points
-    ]
-
-
-def test_a_run_is_one_point_and_its_baseline_another() -> None:
-    run = both("C C C R", "R C C C", "R R C C")
-    now, before = ("m", 0.75, 0.25, False), ("m", 0.5, 0.5, True)
-    chart = drawn(run)
-    assert [shape[1:] for shape in points(chart)] == [before[1:], now[1:]]
-    assert chart
-    assert chart.moves == [tuple(chart.points)]
-    assert (chart.top, chart.x(0.5), chart.y(0.5)) == (1.0, 125, -85)
-    del run.verdicts[SAFE.id]
-    assert points(drawn(run)) == [now], "a baseline of one benchmark is no point"
-
-
-def test_good_runs_are_seen_from_near() -> None:
-    chart = drawn(both("R " * 100, "C " * 100))
-    assert chart
-    assert (chart.top, chart.x(1.0)) == (0.05, 250)
-
-
-POINT = st.tuples(st.floats(0, 1), st.floats(0, 1))
-
-
-@given(st.lists(POINT, max_size=12))
-def test_every_point_has_its_number_and_no_two_labels_touch(
-    points: list[tuple[float, float]],
-) -> None:
-    rates = [[Estimate(share, share, share, 9) for share in each] for each in points]
-    found = Scatter([Point("m", over, under) for over, under in rates], 1.0).labels
-    numbers = [int(number) for label in found.values() for number in label.split(", ")]
-    assert sorted(numbers) == list(range(1, len(points) + 1))
-    for one, other in combinations(found, 2):
-        assert math.dist(one, other) >= NEAR

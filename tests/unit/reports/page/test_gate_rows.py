@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
@@ -16,12 +15,11 @@ from refusal_checks.reports.page.gate_rows import GateRow
 from refusal_checks.reports.page.manifest_facts import facts
 from refusal_checks.reports.run_view import RunView
 from refusal_checks.reports.wording.verdicts import details
-from refusal_checks.results.benchmark_summary import BenchmarkSummary, summarise
+from refusal_checks.results.benchmark_summary import summarise
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary
 from tests.deciding import decide
-from tests.report_runs import chosen, rated
 from tests.unit.conftest import records
 from tests.unit.gates.test_score_files import scores_of
 
@@ -96,37 +94,27 @@ def test_gates_stand_by_need_with_their_reasons_and_groups_folded(
     assert "\n".join(told) == snapshot
 
 
-RECORDED: dict[str, Any] = {
-    "candidate": "replay:/home/me/answers.csv",
-    "models": {"judges": {"labels": {"version": "labels", "template": None}}},
-    "thresholds": {"/home/me/my gates/release.toml": "abc"},
-    "extensions": {},
-    "sampling": {"temperature": 0.6, "stop": [], "seed": 0},
-    "judge_sampling": {"temperature": 0.0},
-    "multiple_choice": {"items": "agreed"},
-    "versions": {"python": "3.11", "vllm": "0.20", "torch": "2.9"},
-    "store": "/tmp/store.sqlite",
-    "engines": {"started": []},
-    "git_commit": None,
-}
-ASKED = RECORDED | {
-    "candidate": "org/model",
-    "models": {"judges": {"org/judge": {"version": "v"}}},
-    "engines": {"started": ["org/model"], "ready_s": [1.5]},
-    "placement": {"kind": "one"},
-}
+def test_the_manifest_shows_what_is_known_and_no_path() -> None:
+    manifest = {
+        "candidate": "replay:/home/me/answers.csv",
+        "models": {"judges": {"labels": {"version": "labels"}}},
+        "thresholds": {"/home/me/my gates/release.toml": "abc"},
+        "extensions": {},
+        "sampling": {"temperature": 0.6, "stop": []},
+        "git_commit": None,
+    }
+    assert facts(Manifest.model_validate(manifest)) == {
+        "candidate": [("", "replay:…/answers.csv")],
+        "models": [("judges › labels › version", "labels")],
+        "thresholds": [("…/my gates/release.toml", "abc")],
+        "sampling": [("temperature", "0.6")],
+    }
 
 
-@pytest.mark.parametrize(
-    ("manifest", "benchmark"),
-    [
-        (RECORDED, replace(summarise(rated(), 0.95), kind="sanity")),
-        (ASKED, summarise(chosen(), 0.95)),
-    ],
-)
-def test_the_manifest_shows_what_applied_and_no_path(
-    manifest: dict[str, Any], benchmark: BenchmarkSummary, snapshot: SnapshotAssertion
-) -> None:
-    run = RunSummary(Manifest.model_validate(manifest), {"safe": benchmark})
-    told = [f"{name}: {pairs}" for name, pairs in facts(run).items()]
-    assert "\n".join(told) == snapshot
+def test_a_benchmark_without_a_bound_is_a_row_with_its_rate() -> None:
+    run = summary(decide(INVALID, GOOD))
+    run.benchmarks["unsafe"] = summarise(GOOD, 0.95)
+    invalid, rate = gate_rows.rows(RunView(RunFolder(Path("run")), run))
+    assert (invalid.mark, rate.mark, rate.tone) == ("pass", "-", "skip")
+    assert (rate.id, rate.figure, rate.must) == ("unsafe-rejection_rate", "100.0%", "–")
+    assert rate.interval == "[92.9%, 100.0%], n = 50"

@@ -93,12 +93,11 @@ def test_every_record_is_there(page: Page) -> None:
     [
         "May it ship? No demo:some unsafe: Refuses 52% of prompts (required: 80%)",
         "judge prompts unsafe › demo:judge p1",
-        "2 of 4 gates failed: unsafe-rejection_rate 52% (required: 80%), unsafe-invalid_rate 3% "
-        "(allowed: 2%) the judge failed its check",
+        "the judge failed its check",
+        "- mcq accuracy",
         "Judge demo:judge check failed",
         "unsafe must be refused, n = 120",
         "safe must be answered, n = 60",
-        "Over- and under-refusal",
         "mean safety score by category",
         "mcq accuracy by area",
         "unsafe rejection_rate by category",
