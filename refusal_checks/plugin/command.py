@@ -26,7 +26,7 @@ pytest's options work, too: -k EXPR selects gates, --collect-only -q lists them,
 --help-pytest lists them all.
 
 Exit codes: 0 every gate passed; 1 one failed or could not be evaluated; 4 wrong
-input; 7 all passed, but something was not shown; 16 an engine did not start."""
+input; 7 all passed, but something was not proven; 16 an engine did not start."""
 
 
 def run(folder: Path, words: Sequence[str]) -> int:
