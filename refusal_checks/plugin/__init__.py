@@ -52,6 +52,7 @@ def pytest_load_initial_conftests(
         options.suggest(word, options.prefix(early_config))
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Load the plugin's main part now if the gates' options were declared."""
     controller = Controller(

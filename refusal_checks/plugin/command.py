@@ -20,13 +20,13 @@ decide every gate of the run file.
 MODEL is ORG/MODEL, a folder, a server (http://HOST:PORT/v1#MODEL), replay:FILE
 or PREFIX:NAME of an extension. Answers and runs are kept in .refusal-checks."""
 
-PYTEST = """\
-pytest's options work, too: -k EXPR selects gates, --collect-only -q lists them,
--v shows all figures, -n 2 uses two workers, --junitxml FILE writes JUnit.
---help-pytest lists them all.
-
+MORE = """\
 Exit codes: 0 every gate passed; 1 one failed or could not be evaluated; 4 wrong
-input; 7 all passed, but something was not proven; 16 an engine did not start."""
+input; 7 all passed, but something was not proven; 16 an engine did not start.
+
+pytest's options work, too: -k EXPR selects gates, --collect-only -q lists them,
+-v shows all figures, -n 2 uses two workers, --junitxml FILE writes JUnit;
+--help-pytest lists them all."""
 
 
 def run(folder: Path, words: Sequence[str]) -> int:
@@ -36,7 +36,7 @@ def run(folder: Path, words: Sequence[str]) -> int:
         words: the command's arguments: the model, options of gates and options of pytest.
     """
     if {"-h", "--help"} & set(words):
-        print(usage())
+        print(usage().rstrip())
         return 0
     # These set pytest up for the folder's other tests.
     for name in ("PYTEST_ADDOPTS", "PYTEST_PLUGINS"):
@@ -50,7 +50,7 @@ def usage() -> str:
         prog="refusal-checks gate",
         usage="%(prog)s MODEL [options]",
         description=ABOUT,
-        epilog=PYTEST,
+        epilog=MORE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         add_help=False,
     )

@@ -5,11 +5,12 @@ An argument that is the id of a gate's test, as ``--collect-only`` prints it, se
 
 import re
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from refusal_checks.core.text import clean
-from refusal_checks.plugin import options
+from refusal_checks.plugin import options, xdist
 from refusal_checks.plugin.gate_session import NAMED_TESTS, is_named
 
 SUITE = Path(__file__).parents[1] / "suite.py"
@@ -18,16 +19,21 @@ _TEST = re.compile(r".+\.py::(test_(?:gate|judge)(?:\[.*\])?)")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Declare the options under their short names: no other plugin is loaded that could have them.
-
-    pytest's messages name the command that was typed.
-    """
+    """Declare the options by their short names: no plugin is loaded that could have them."""
     parser.prog = "refusal-checks gate"
     options.declare(parser, "--")
+    # Before version 9, pytest makes its parser later, and its own message stays.
+    if hasattr(parser, "optparser"):
+        parser.optparser.error = _refuse  # type: ignore[method-assign]
+
+
+def _refuse(message: str) -> NoReturn:
+    """Report what the parser found, without pytest's own usage and files."""
+    raise pytest.UsageError(f"{message} (`refusal-checks gate -h` lists the options)")
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_configure(config: pytest.Config) -> None:
+def pytest_cmdline_main(config: pytest.Config) -> None:
     """Use what pytest took for a path of tests as the model under test."""
     tests, models = [], []
     # At -h pytest 9.2 stops reading its arguments, and there are no paths.
@@ -38,7 +44,8 @@ def pytest_configure(config: pytest.Config) -> None:
         else:
             models.append(word)
     named = config.option.refusal_candidate
-    if models and named:
+    # xdist hands a worker both: the argument, and the option that the controller has set.
+    if models and named and not xdist.is_worker(config):
         raise pytest.UsageError(
             f"leave out {clean(models[0])} or --candidate {clean(named[0])}: each names the model "
             "under test"

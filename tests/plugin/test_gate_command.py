@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from refusal_checks import load_run
+from refusal_checks.plugin.options import OPTIONS
 from tests import fake_engines
 from tests.plugin.conftest import (
     KEYWORD,
@@ -164,15 +165,28 @@ def test_the_candidate_s_name_is_chosen_and_two_are_told_how_to_run(
     named = ("--set", "candidate.name=new 2.0", "--html=r.html")
     assert gate(theirs, theirs.model, *SAFE, *named).ret == UNSHOWN
     assert "<title>new 2.0: " in (theirs.path / "r.html").read_text()
-    for second in (("./other",), ("--candidate=./other",)):
-        result = gate(theirs, theirs.model, *second, *SAFE)
-        refused(result, "name one model, and run once for each, in a shell: for model")
+    result = gate(theirs, theirs.model, "./other", *SAFE)
+    refused(result, "name one model, and run once for each, in a shell: for model")
+    result = gate(theirs, theirs.model, "--candidate=./other", *SAFE)
+    refused(
+        result, "leave out * or --candidate ./other: each names the model under test"
+    )
 
 
-def test_help_lists_the_options_of_gates(theirs: Project) -> None:
+def test_help_fits_a_screen_and_leads_to_pytest_s_own(theirs: Project) -> None:
+    theirs.setenv("COLUMNS", "80")
     result = gate(theirs, "ORG/MODEL", "-h", *KEYWORD)
     assert result.ret == 0
-    result.stdout.fnmatch_lines(["general:", "  --judge=MODEL*", "Reporting:"])
+    assert result.outlines[0] == "usage: refusal-checks gate MODEL [options]"
+    assert result.outlines[-1].endswith("--help-pytest lists them all.")
+    assert len(result.outlines) <= 60
+    assert max(map(len, result.outlines)) <= 80
+    assert [line.split()[0] for line in result.outlines if line[:4] == "  --"] == [
+        f"--{option.name}" for option in OPTIONS
+    ]
+    result = gate(theirs, "--help-pytest")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["general:", "  --judge=MODEL*"])
 
 
 def test_labels_that_contradict_most_verdicts_are_a_mistake(project: Project) -> None:
