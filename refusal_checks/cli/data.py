@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from refusal_checks.benchmarks import Benchmark, digest, discover, hub, mirror_index
+from refusal_checks.benchmarks import Benchmark, discover, hub, mirror_index
 from refusal_checks.cli._common import add_group, echo
 from refusal_checks.core.errors import DataError, require_known
 from refusal_checks.core.text import clean
@@ -26,7 +26,7 @@ Files = Annotated[
 
 def add(app: typer.Typer) -> None:
     about = "Mirror public data for machines without a network."
-    add_group(app, "data", about, {"pull": pull, "verify": verify})
+    add_group(app, "data", about, {"pull": pull})
 
 
 def pull(folder: Folder, benchmark: Names = None, thresholds: Files = None) -> None:
@@ -44,48 +44,6 @@ def pull(folder: Folder, benchmark: Names = None, thresholds: Files = None) -> N
         echo(f"pulled   {public.name}: {entry.prompts} prompts, sha256 {entry.sha256}")
     if failed:
         raise DataError(f"could not be pulled: {', '.join(failed)}")
-
-
-def verify(folder: Folder, benchmark: Names = None, thresholds: Files = None) -> None:
-    """Check that DIR holds every benchmark, in the pinned revision and unchanged.
-
-    Data whose digest does not come with this package is only proven by the mirror's own index.
-    """
-    if not folder.is_dir():
-        raise DataError(f"{folder}: no such folder; name one that `data pull` filled")
-    failed = []
-    for public in _selected(benchmark, thresholds):
-        if not _is_proven(public.at(folder), folder):
-            failed.append(public.name)
-    if failed:
-        raise DataError(f"missing, wrong or unproven: {', '.join(failed)}")
-
-
-def _is_proven(benchmark: Benchmark, folder: Path) -> bool:
-    """Print whether a mirror has a benchmark unchanged; True if a published digest proves it."""
-    if not benchmark.is_in(folder):
-        echo(f"MISSING  {benchmark.name}", err=True)
-        return False
-    try:
-        prompts = mirror_index.load_checked(benchmark, folder)
-    except DataError as fault:
-        echo(clean(f"WRONG    {benchmark.name}: {fault}", 1000), err=True)
-        return False
-    whole = f"{benchmark.name}: {len(prompts)} prompts, revision {benchmark.revision}"
-    if benchmark.is_pinned:
-        echo(f"OK       {whole}")
-        return True
-    # Anybody who wrote the mirror may have chosen such rows.
-    unpinned = (
-        "unpinned rows: no digest of them comes with this package. Compare with a mirror that you "
-        f'pulled yourself, then write sha256 = "{digest(prompts)}" into [{benchmark.name}] of a '
-        "run file"
-    )
-    if benchmark.name in mirror_index.read_index(folder):
-        echo(f"OK       {whole}, as it was pulled; {unpinned}")
-        return True
-    echo(f"UNPROVEN {whole}? {unpinned}", err=True)
-    return False
 
 
 def _selected(

@@ -2,7 +2,6 @@
 
 import shlex
 from collections.abc import Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Literal
@@ -10,13 +9,9 @@ from typing import Annotated, Literal
 import typer
 
 from refusal_checks.cli._common import NAMED, Root, echo
-from refusal_checks.cli.doctor.checks import local_prompts, shown_by
-from refusal_checks.core.errors import UserError
 from refusal_checks.gates import suggest as suggestions
-from refusal_checks.models.provided import INSTALL_DEMO
 from refusal_checks.results import run_folder
 from refusal_checks.results.run_folder import earlier_scores
-from refusal_checks.spec import RunSpec
 from refusal_checks.version import SOURCE, __version__
 
 LOCKS = (
@@ -85,12 +80,6 @@ def init(
             echo(f"written  {name}")
         except FileExistsError:
             echo(f"kept     {name}")
-    with suppress(UserError):  # the doctor and the run say what is wrong
-        read = RunSpec.read(folder / _ALWAYS["default.toml"])
-        known = read.catalogue()
-        prompts = local_prompts({known[gate.benchmark] for gate in read.gates}, None)
-        for line in shown_by(read.gates, prompts, read.settings.confidence):
-            echo(line.text)
     echo(NEXT)
 
 
@@ -105,16 +94,14 @@ def _suggested(names: Sequence[str], runs: Path) -> str:
     return suggestions.as_toml(references, command, today).rstrip("\n")
 
 
-NEXT = f"""
+NEXT = """
 Next:
   1. name the models in thresholds/default.toml, or on the command line, as below
      MODEL: a folder, ORG/MODEL, http://HOST:PORT/v1#MODEL or replay:FILE
-     JUDGE: the same (openai/gpt-oss-20b), or keyword for a first try without one
-  2. look at this machine, and at what each gate can show:
-                            refusal-checks doctor --candidate MODEL --judge JUDGE
+     JUDGE: the same (openai/gpt-oss-20b)
+  2. check all that a run needs, and what each gate can show:
+                            refusal-checks doctor MODEL --judge JUDGE
   3. gate a model:          refusal-checks gate MODEL --judge JUDGE --limit 50
   4. set the bounds in thresholds/default.toml, and commit the files
-To see it work with neither GPU nor models of yours:
-  pip install "refusal-checks[vllm]"
-  {INSTALL_DEMO}
-  refusal-checks gate demo:regressed --judge demo:judge --thresholds smoke --samples 2"""
+To see it work in seconds, with neither engine nor network:
+  refusal-checks gate replay:demo"""

@@ -82,7 +82,7 @@ _BINDING = "VLLM_CPU_OMP_THREADS_BIND"
 """Variable that says which cores the threads of each rank are bound to."""
 
 
-def _version() -> str:
+def version() -> str:
     """The installed vLLM's version, with "cpu" in that of a CPU build; empty if there is none."""
     with suppress(importlib.metadata.PackageNotFoundError):
         return importlib.metadata.version("vllm")
@@ -93,7 +93,7 @@ def _version() -> str:
 
 def runs_on_cpu() -> bool:
     """True if the installed vLLM is a CPU build, which its version tells, as for vLLM itself."""
-    return "cpu" in _version()
+    return "cpu" in version()
 
 
 _BFLOAT16 = frozenset({"amx_bf16", "avx512_bf16", "bf16"})
@@ -262,7 +262,7 @@ class Vllm:
         # The sampling of a run is what its settings say, not what a model's folder suggests.
         settings = ["--generation-config", "vllm"]
         # All other flags exist since before 0.20; without this one an engine stops less gently.
-        if _stops_gently(_version()):
+        if _stops_gently(version()):
             settings += ["--shutdown-timeout", "3"]
         # A weak judge can otherwise spend its whole budget on white space between JSON tokens;
         # to forbid that needs a named backend.

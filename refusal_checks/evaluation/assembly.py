@@ -71,12 +71,19 @@ def assemble(
         UserError: a file cannot be read, or two of the run's settings do not go together.
     """
     if servers.are_live:
-        _require_loadable("--candidate", config.answering.model, say)
-        for model in config.judging.models:
-            _require_loadable("--judge", model, say)
-    candidate = _served(config, servers, note)
-    judges = _judges(config, gates, servers, note)
-    loaded = load_prompts(
+        require_loadable(config, say)
+    candidate = connect_candidate(config, servers, note)
+    judges = build_judges(config, gates, servers, note)
+    loaded = load(config, gates, note)
+    if loaded.recording:
+        candidate = _recorded(config, loaded.recording, loaded.plan, judges, say, note)
+    assert candidate
+    return Assembly(loaded, candidate, judges, _withheld(config, loaded.plan))
+
+
+def load(config: RunConfig, gates: Sequence[Gate], note: Note) -> Loaded:
+    """Load the prompts of a run, and its recording if it has one."""
+    return load_prompts(
         gates,
         config.measured,
         config.benchmarks,
@@ -86,10 +93,6 @@ def assemble(
         note,
         redact=config.redact,
     )
-    if loaded.recording:
-        candidate = _recorded(config, loaded.recording, loaded.plan, judges, say, note)
-    assert candidate
-    return Assembly(loaded, candidate, judges, _withheld(config, loaded.plan))
 
 
 def _withheld(config: RunConfig, plan: Plan) -> dict[str, Valid]:
@@ -104,7 +107,7 @@ def _withheld(config: RunConfig, plan: Plan) -> dict[str, Valid]:
     return verdicts
 
 
-def _judges(
+def build_judges(
     config: RunConfig, gates: Sequence[Gate], servers: Servers, note: Note
 ) -> Judges:
     """Build the judges of each benchmark and of each check of the judges."""
@@ -153,12 +156,15 @@ def _require_tellable(
                 )
 
 
-def _require_loadable(option: str, model: Model, say: Note) -> None:
-    """Refuse a model that its engine cannot load or query, and say why."""
-    if isinstance(model, Served):
-        missing = needs.require_template(model, option)
-        if missing:
-            say(missing)
+def require_loadable(config: RunConfig, say: Note) -> None:
+    """Refuse models that their engine cannot load or query, and say why."""
+    named: list[tuple[str, Model]] = [("--candidate", config.answering.model)]
+    named += [("--judge", model) for model in config.judging.models]
+    for option, model in named:
+        if isinstance(model, Served):
+            missing = needs.require_template(model, option)
+            if missing:
+                say(missing)
 
 
 def convert(models: Iterable[Model], say: Note) -> None:
@@ -175,7 +181,9 @@ def convert(models: Iterable[Model], say: Note) -> None:
 # The candidate.
 
 
-def _served(config: RunConfig, servers: Servers, note: Note) -> Candidate | None:
+def connect_candidate(
+    config: RunConfig, servers: Servers, note: Note
+) -> Candidate | None:
     """Connect to the candidate; None for a recording, which is read with the prompts."""
     answering = config.answering
     model = answering.model

@@ -105,12 +105,10 @@ def prepare(
         UserError: something in the configuration or in a file is wrong.
     """
     summary = _first_notes(config)
-    baseline = read_baseline(config.baseline.path)
-    if config.baseline.is_required:
-        require_compared(gates, baseline.scores, config.baseline.path)
+    baseline = check_baseline(config, gates)
     if servers is None:
         convert(config.models, say)
-        servers = Engines(_pool_settings(config), folder)
+        servers = Engines(pool_settings(config), folder)
     store = Store(config.store, config.retry_unfinished)
     try:
         assembled = assemble(config, gates, servers, say, summary.note)
@@ -144,6 +142,14 @@ def prepare(
     )
 
 
+def check_baseline(config: RunConfig, gates: Sequence[Gate]) -> Baseline:
+    """Read the baseline; BaselineError if it is broken, or lacks a benchmark that needs it."""
+    baseline = read_baseline(config.baseline.path)
+    if config.baseline.is_required:
+        require_compared(gates, baseline.scores, config.baseline.path)
+    return baseline
+
+
 def _first_notes(config: RunConfig) -> RunSummary:
     """Begin a summary with what is known before anything is read.
 
@@ -160,7 +166,7 @@ def _first_notes(config: RunConfig) -> RunSummary:
     return summary
 
 
-def _pool_settings(config: RunConfig) -> PoolSettings:
+def pool_settings(config: RunConfig) -> PoolSettings:
     return PoolSettings(
         candidate=config.answering.model,
         judges=config.judging.models,

@@ -1,13 +1,11 @@
 """``refusal-checks data``: what it prints, writes and ends with."""
 
-import json
 import shutil
 from pathlib import Path
 
-import datasets
 import pytest
 
-from refusal_checks.benchmarks import digest, discover, mirror_index
+from refusal_checks.benchmarks import discover, mirror_index
 from refusal_checks.cli import application
 from refusal_checks.core.errors import DataError
 from tests.unit.cli.test_baseline import call
@@ -49,59 +47,10 @@ ONLY = (
 
 
 def test_a_pulled_mirror_is_right(pulled: Path) -> None:
-    assert data("verify", pulled, *ONLY).count("OK       ") == 3
     entry = mirror_index.read_index(pulled)["xstest_safe"]
     assert entry.prompts == 250
     assert entry.revision == discover()["xstest_safe"].revision
     assert len(mirror_index.load_checked(discover()["xstest_safe"], pulled)) == 250
-
-
-def test_what_is_missing_is_named(pulled: Path) -> None:
-    with pytest.raises(
-        DataError, match="missing, wrong or unproven: jailbreakbench, sorrybench"
-    ):
-        data(
-            "verify",
-            pulled,
-            "--benchmark",
-            "jailbreakbench",
-            "--benchmark",
-            "sorrybench",
-        )
-
-
-@pytest.fixture
-def forged(tmp_path: Path) -> Path:
-    """A mirror that says that three other rows are a pinned revision."""
-    folder = tmp_path / "forged" / "llm-refusal-evaluation" / "data"
-    folder.mkdir(parents=True)
-    rows = datasets.Dataset.from_dict({"prompt": [f"Say hi {n}" for n in range(3)]})
-    rows.to_parquet(str(folder / "sorrybench-00000-of-00001.parquet"))
-    return tmp_path / "forged"
-
-
-def test_rows_that_nothing_proves_are_not_right(forged: Path, write: Write) -> None:
-    wanted = ("verify", forged, "--benchmark", "sorrybench")
-    with pytest.raises(DataError, match="unproven: sorrybench"):
-        data(*wanted)
-    sorrybench = discover()["sorrybench"]
-    prompts = mirror_index.load_checked(sorrybench, forged)
-    entry = {"revision": sorrybench.revision, "sha256": digest(prompts), "prompts": 3}
-    (forged / mirror_index.INDEX).write_text(json.dumps({"sorrybench": entry}))
-    assert "as it was pulled; unpinned rows: no digest" in data(*wanted)
-    gates = write("pin.toml", f'[sorrybench]\nsha256 = "{digest(prompts)}"\n')
-    shown = data("verify", forged, "--thresholds", gates)
-    assert shown.startswith("OK       sorrybench: 3 prompts")
-    assert "unpinned" not in shown
-
-
-def test_a_file_that_changed_is_wrong(pulled: Path) -> None:
-    path = pulled / "xstest" / "xstest_prompts.csv"
-    path.write_text(path.read_text(encoding="utf-8") + "\n", encoding="utf-8")
-    with pytest.raises(
-        DataError, match="missing, wrong or unproven: xstest_safe, xstest_unsafe"
-    ):
-        data("verify", pulled, *ONLY)
 
 
 @pytest.mark.parametrize(
@@ -127,9 +76,7 @@ def test_the_benchmarks_of_a_threshold_file(pulled: Path, write: Write) -> None:
     gates = write(
         "gates.toml", '[xstest_safe]\n[mine]\nfile = "rows.csv"\nexpect = "refuse"\n'
     )
-    assert data("verify", pulled, "--thresholds", gates).splitlines() == [
-        f"OK       xstest_safe: 250 prompts, revision {discover()['xstest_safe'].revision}"
-    ]
+    assert data("pull", pulled, "--thresholds", gates).count("pulled   ") == 1
 
 
 @pytest.mark.usefixtures("offline")
@@ -154,10 +101,3 @@ def test_gated_data_is_only_fetched_if_it_is_named(
     assert "wildguardtest" not in str(fault.value)
     with pytest.raises(DataError, match="could not be pulled: wildguardtest_safe"):
         data("pull", tmp_path, "--benchmark", "wildguardtest_safe")
-
-
-def test_a_shipped_threshold_file_is_found_by_its_name(tmp_path: Path) -> None:
-    with pytest.raises(
-        DataError, match="unproven: wildguardtest_unsafe, wildguardtest_safe"
-    ):
-        data("verify", tmp_path, "--thresholds", "wildguard")

@@ -83,14 +83,3 @@ def test_each_file_can_be_read(folder: Path) -> None:
     assert gitlab["refusal-gate"]["artifacts"]["reports"] == {"junit": "report.xml"}
     steps = github["jobs"]["gate"]["steps"]
     assert not any("inputs." in step.get("run", "") for step in steps)
-
-
-def test_it_says_what_its_gates_can_show(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert "refusal-checks doctor" in init()
-    gates = folder / "thresholds" / "default.toml"
-    gates.write_text("[smoke_unsafe]\nrejection_rate = { min = 0.80 }\n")
-    assert (
-        "smoke_unsafe-rejection_rate, 80 prompts: 4 runs in 5 pass at a true " in init()
-    )

@@ -1,0 +1,193 @@
+"""``refusal-checks doctor``: what a gate run checks before it starts, all of it at once."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from refusal_checks.cli._common import Candidate, Judges, Keys, Root, echo, overrides
+from refusal_checks.core.errors import ModelError, RefusalChecksError, reason
+from refusal_checks.core.store import Store
+from refusal_checks.core.text import clean, count
+from refusal_checks.engines import devices, vllm
+from refusal_checks.engines.vllm import ENGINE
+from refusal_checks.evaluation.configure import configure, folders
+from refusal_checks.gates import power, toml_file
+from refusal_checks.models.names import Served
+from refusal_checks.results import run_folder
+from refusal_checks.spec import Layer, RunSpec
+
+THRESHOLDS = Path("thresholds") / "default.toml"
+EXIT_FAULT = 4
+MOST_GATES = 20
+"""Say of at most so many gates what they can show."""
+
+
+def add(app: typer.Typer) -> None:
+    app.command()(doctor)
+
+
+def doctor(
+    model: Annotated[
+        str | None, typer.Argument(metavar="MODEL", help="The same as --candidate.")
+    ] = None,
+    candidate: Candidate = None,
+    judge: Judges = None,
+    thresholds: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="A run file, as in a gate run (repeatable)."),
+    ] = None,
+    keys: Keys = None,
+    data: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Mirror of public data.")
+    ] = None,
+    store: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Stored answers.")
+    ] = None,
+    runs: Root = run_folder.ROOT,
+) -> None:
+    """Check this machine and all that a gate run of MODEL needs; starts no engine.
+
+    These are the run's own checks, and each line begins with OK or FAIL. Exits with 4 if any fails.
+    """
+    for name, fact in _facts():
+        echo(f"OK    {name:<10}  {fact}")
+    layers = overrides(
+        keys, candidate=candidate or model, judge=judge, data=data, store=store
+    )
+    usual = [THRESHOLDS if THRESHOLDS.is_file() else toml_file.DEFAULT]
+    is_fine = True
+    for name, check in _checks(thresholds or usual, layers, runs):
+        try:
+            lines = check()
+        except (RefusalChecksError, OSError) as fault:
+            is_fine = False
+            echo(f"FAIL  {name:<10}  {clean(reason(fault), 2000)}")
+        else:
+            for line in lines:
+                echo(f"OK    {name:<10}  {clean(line, 1000)}")
+    if not is_fine:
+        raise typer.Exit(EXIT_FAULT)
+
+
+def _facts() -> Iterator[tuple[str, str]]:
+    yield "python", f"{platform.python_version()} ({sys.executable})"
+    yield "vLLM", vllm.version() or "not installed"
+    if vllm.runs_on_cpu():
+        dtype = vllm.cpu_dtype()
+        has = "has" if dtype == "bfloat16" else "lacks"
+        yield "device", f"{len(devices.cpu().ids)} CPU cores"
+        yield "data type", f"{dtype}: the processor {has} instructions for bfloat16"
+    else:
+        gpus = devices.gpus()
+        is_gpu = gpus.kind == "gpu"
+        yield "device", f"GPU {', '.join(gpus.ids)}" if is_gpu else "no GPU"
+        yield "data type", "the model's own, as its config.json says"
+    home = Path(os.environ.get("HF_HOME") or "~/.cache/huggingface").expanduser()
+    there = next(place for place in (home, *home.parents) if place.exists())
+    free = shutil.disk_usage(there).free / 2**30
+    yield "disk", f"{free:.0f} GiB free at {there}, where models are downloaded to"
+
+
+Check = Callable[[], Sequence[str]]
+"""A check returns what it found, or raises what is wrong."""
+
+
+def _checks(
+    files: Sequence[Path], layers: Sequence[Layer], runs: Path
+) -> Iterator[tuple[str, Check]]:
+    """The checks of a run, in its order, by name."""
+    # HTTP, which the help need not import
+    from refusal_checks.engines.pool import Engines
+    from refusal_checks.evaluation import assembly, prepare
+
+    def refuse() -> Sequence[str]:
+        raise fault
+
+    try:
+        spec = RunSpec.read(*map(toml_file.find, files), overrides=layers)
+        if not spec.candidate.model:
+            yield "run", lambda: ["name MODEL and --judge JUDGE, and it is checked too"]
+            return
+        config = configure(spec, folders(spec, runs=runs))
+    except RefusalChecksError as error:
+        fault = error
+        yield "run", refuse
+        return
+    gates = spec.gates
+    config = replace(config, measured=tuple(spec.measured.values()))
+    said: list[str] = []
+    models = [config.answering.model, *config.judging.models]
+    served = [model for model in models if isinstance(model, Served)]
+
+    def engine() -> Sequence[str]:
+        for model in served:
+            ENGINE.require_program(model.program)
+            if model.weights and not model.weights.is_ready():
+                model.weights.check()
+        if served and not vllm.runs_on_cpu():
+            require_compiler()
+        assembly.require_loadable(config, said.append)
+        return said or ["all that its models need is here"]
+
+    def baseline() -> Sequence[str]:
+        names = ", ".join(prepare.check_baseline(config, gates).scores)
+        return [names or "none"]
+
+    def store() -> Sequence[str]:
+        if not config.store.is_file():
+            return [f"{config.store}: none yet"]
+        with Store(config.store) as opened:
+            answers = opened.contents().completions
+        return [f"{config.store}: {count(answers, 'answer')}"]
+
+    def candidate() -> Sequence[str]:
+        assembly.connect_candidate(config, servers, said.append)
+        return [config.answering.model.name]
+
+    def judge() -> Sequence[str]:
+        assembly.build_judges(config, gates, servers, said.append)
+        return [judge.name for judge in config.judging.judges]
+
+    def data() -> Sequence[str]:
+        plan = assembly.load(config, gates, said.append).plan
+        sizes = {}
+        for gate in gates:
+            for part in gate.of_each_group(plan[gate.benchmark]):
+                sizes[part] = sum(map(part.looks_at, plan[gate.benchmark]))
+        shown = list(power.remarks(sizes, spec.settings.confidence))[:MOST_GATES]
+        return [
+            f"{name}: {len(prompts)} prompts" for name, prompts in plan.items()
+        ] + shown
+
+    servers = Engines(prepare.pool_settings(config), config.store.parent)
+    yield "engine", engine
+    yield "baseline", baseline
+    yield "store", store
+    yield "candidate", candidate
+    yield "judge", judge
+    yield "data", data
+
+
+def require_compiler() -> None:
+    """Refuse a machine without what Triton compiles its GPU code with."""
+    headers = Path(sysconfig.get_path("include")) / "Python.h"
+    compilers = (os.environ.get("CC") or "gcc", "cc", "clang")
+    missing = []
+    if not headers.is_file():
+        missing.append(f"{headers} (python3-dev on Debian, python3-devel on RHEL)")
+    if not any(map(shutil.which, compilers)):
+        missing.append("a C compiler (gcc)")
+    if missing:
+        raise ModelError(
+            f"install {' and '.join(missing)}: vLLM compiles its GPU code when it starts"
+        )
