@@ -1,9 +1,12 @@
 """The form of a metric, and the register of all metrics."""
 
 import math
+import traceback
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import wraps
 from typing import Any, Literal
 
 from refusal_checks.core import extensions
@@ -234,8 +237,27 @@ def register(metric: Metric) -> Metric:
         names = extensions.Names("metrics")
         names.add(metric.name, extensions.origin(other.score.__module__))
         names.add(metric.name, extensions.origin(module))
+    if not module.startswith("refusal_checks."):
+        metric = replace(metric, score=_blamed(metric.score))
     METRICS[metric.name] = metric
     return metric
+
+
+def _blamed(score: Score) -> Score:
+    """Make whatever an extension's metric raises an error of the gates that use it."""
+
+    @wraps(score)
+    def scored(answers: Sequence[Record]) -> float | None:
+        try:
+            return score(answers)
+        except Exception as fault:
+            place = traceback.extract_tb(fault.__traceback__)[-1]
+            raise EvaluationError(
+                f"mend {place.filename}:{place.lineno}: the metric {score.__name__} raised "
+                f"{type(fault).__name__}: {fault}"
+            ) from fault
+
+    return scored
 
 
 def by_prompt(records: Iterable[Record]) -> dict[str, list[Record]]:
@@ -246,9 +268,14 @@ def by_prompt(records: Iterable[Record]) -> dict[str, list[Record]]:
 
 
 def score_all(records: Sequence[Record]) -> dict[str, dict[str, float]]:
-    """Compute ``Metric.scores`` of all metrics, by name."""
+    """Compute ``Metric.scores`` of all metrics, by name; an extension's that raises has none."""
     prompts = by_prompt(records)
-    return {name: metric.scores_of(prompts) for name, metric in METRICS.items()}
+    scores: dict[str, dict[str, float]] = {}
+    for name, metric in METRICS.items():
+        scores[name] = {}
+        with suppress(EvaluationError):
+            scores[name] = metric.scores_of(prompts)
+    return scores
 
 
 def nothing_valid(records: Sequence[Record]) -> str:

@@ -89,7 +89,9 @@ def check(spec: RunSpec) -> None:
     for name, report, path in targets(spec.reports):
         place = spec.where(f"reports.{name}")
         if report.usual_file:
-            what = f"{place} {spec.reports.target(name)}"
+            what = place
+            if not place.startswith("--"):  # an option is shown with its value
+                what = f"{place} {spec.reports.target(name)}"
             _require_file(what, path)
             other = taken.setdefault(resolved(path), place)
             if other != place:

@@ -215,3 +215,29 @@ def test_labels_that_contradict_most_verdicts_are_a_mistake(project: Project) ->
     assert "May it ship? NOT DECIDED: 2 gates could not be evaluated" in said_so
     (folder,) = project.runs
     assert load_run(folder).decision.exit_code == result.ret
+
+
+BOOM = """
+from refusal_checks.metrics.metric import LABELS, mean
+
+@mean(LABELS)
+def boom_rate(answers):
+    return 1 / 0
+"""
+
+
+def test_a_stranger_s_metric_that_raises_is_an_error_of_its_gate(
+    project: Project,
+) -> None:
+    project.write("boom.py", BOOM)
+    project.write("said.csv", "prompt,completion\nHello,Hi\n")
+    project.thresholds(
+        'extensions = ["../boom.py"]\n[ours]\nfile = "../said.csv"\nexpect = "answer"\n'
+        "boom_rate = { max = 0.5 }\nrejection_rate = { max = 0.5 }\ninvalid_rate = false\n"
+    )
+    result = gate(project, "replay:said.csv", *KEYWORD)
+    assert result.ret == 1
+    result.assert_outcomes(passed=1, errors=1)
+    said = shown(result)
+    assert "boom.py:6: the metric boom_rate raised ZeroDivisionError" in said
+    assert "INTERNALERROR" not in said
