@@ -229,10 +229,10 @@ def boom_rate(answers):
 def test_a_stranger_s_metric_that_raises_is_an_error_of_its_gate(
     project: Project,
 ) -> None:
-    project.write("boom.py", BOOM)
+    project.write("thresholds/boom.py", BOOM)
     project.write("said.csv", "prompt,completion\nHello,Hi\n")
     project.thresholds(
-        'extensions = ["../boom.py"]\n[ours]\nfile = "../said.csv"\nexpect = "answer"\n'
+        'extensions = ["boom.py"]\n[ours]\nfile = "../said.csv"\nexpect = "answer"\n'
         "boom_rate = { max = 0.5 }\nrejection_rate = { max = 0.5 }\ninvalid_rate = false\n"
     )
     result = gate(project, "replay:said.csv", *KEYWORD)
