@@ -5,6 +5,7 @@ failed gate.
 """
 
 import re
+import traceback
 from asyncio import CancelledError
 from collections.abc import Callable, Iterable
 
@@ -91,7 +92,9 @@ def reason(fault: BaseException) -> str:
         return f"{fault.filename}: {fault.strerror}; fix this and run the same command again"
     if isinstance(fault, CancelledError):
         return "the evaluation was stopped before it was complete"
-    return f"{type(fault).__name__}: {fault}"
+    said = f"{type(fault).__name__}: {fault}"
+    frames = traceback.extract_tb(fault.__traceback__)
+    return f"{said} ({frames[-1].filename}:{frames[-1].lineno})" if frames else said
 
 
 def network_reason(fault: BaseException) -> str:

@@ -140,6 +140,15 @@ def blamed(extension: Extension) -> Iterator[None]:
         ) from fault
 
 
+def blamed_line(fault: Exception) -> str:
+    """The line of an extension, as FILE:LINE, in which an exception arose; empty if in none."""
+    files = {getattr(extension.module, "__file__", None) for extension in known()}
+    for frame in reversed(traceback.extract_tb(fault.__traceback__)):
+        if frame.filename in files:
+            return f"{frame.filename}:{frame.lineno}"
+    return ""
+
+
 class Names:
     """Unique names, each with its origin; ``what`` says what they name, in the plural."""
 

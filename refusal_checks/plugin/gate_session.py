@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from refusal_checks.benchmarks import Benchmark
+from refusal_checks.core import extensions
 from refusal_checks.core.errors import DataError, EvaluationError, StoreError, UserError
 from refusal_checks.core.files import resolved
 from refusal_checks.core.suggestions import near
@@ -305,3 +306,10 @@ def _usage_errors() -> Iterator[None]:
         yield
     except (UserError, StoreError) as fault:
         raise pytest.UsageError(clean_lines(str(fault))) from None
+    except Exception as fault:
+        place = extensions.blamed_line(fault)
+        if not place:
+            raise
+        raise pytest.UsageError(
+            f"mend {place}: this extension raised {type(fault).__name__}: {clean(str(fault), 500)}"
+        ) from None

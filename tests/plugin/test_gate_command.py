@@ -241,3 +241,33 @@ def test_a_stranger_s_metric_that_raises_is_an_error_of_its_gate(
     said = shown(result)
     assert "boom.py:6: the metric boom_rate raised ZeroDivisionError" in said
     assert "INTERNALERROR" not in said
+
+
+@pytest.mark.parametrize("place", ["build", "judge"])
+def test_a_stranger_s_judge_that_raises_is_named_with_its_line(
+    project: Project, place: str
+) -> None:
+    raising = {"build": "", "judge": "", place: "raise KeyError('none')"}
+    project.write(
+        "thresholds/strict.py",
+        "from refusal_checks.judges.judge import Judge\n"
+        "class Strict(Judge):\n"
+        '    name = "strict"\n'
+        "    async def judge(self, prompt, completion):\n"
+        f"        {raising['judge'] or 'return None'}\n"
+        "def build(setup):\n"
+        f"    {raising['build'] or 'return Strict()'}\n",
+    )
+    project.write("said.csv", "prompt,completion\nHello,Hi\n")
+    project.thresholds(
+        'extensions = ["strict.py"]\n[ours]\nfile = "../said.csv"\nexpect = "answer"\n'
+        'judge = "strict"\nrejection_rate = { max = 0.5 }\n'
+    )
+    result = gate(project, "replay:said.csv", *KEYWORD)
+    if place == "build":  # before anything starts
+        refused(result, "strict.py:7: this extension raised KeyError")
+        return
+    assert result.ret == 1
+    result.assert_outcomes(errors=2)
+    assert "KeyError: 'none' (" in shown(result)
+    assert "strict.py:5)" in shown(result)
