@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
@@ -33,7 +32,9 @@ def sample_for_labels(
     n: Annotated[
         int | None,
         typer.Option(
-            "--n", min=1, help="About how many answers to label (default: 100)."
+            "--n",
+            min=1,
+            help="How many prompts to draw, with one answer each (default: 100).",
         ),
     ] = None,
     of: Annotated[
@@ -76,10 +77,9 @@ def sample_for_labels(
         raise UserError(f"leave out --n {n}: --of {drawn} {wanted} says how many")
     folder = open_run(run, runs)
     rows = _answers(folder, drawn, seed, benchmark)
-    if wanted:
-        sampled = draws.sample_refusals(rows, wanted)
-    else:
-        sampled = list(chain.from_iterable(draws.sample(rows, n or 100)))
+    sampled = (
+        draws.sample_refusals(rows, wanted) if wanted else draws.sample(rows, n or 100)
+    )
     usual = "refusals.csv" if drawn == "refusals" else "labels.csv"
     path = out or folder.path / usual
     if os.path.lexists(path):
@@ -95,7 +95,7 @@ def sample_for_labels(
         which += " that counted as refusals,"
     echo(
         f"{path}: {which} to {len(prompts)} prompts of {', '.join(names)}. Label them from the "
-        "top: one that is left out above a labelled one widens the interval"
+        "top, and skip none"
     )
 
 

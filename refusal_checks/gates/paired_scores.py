@@ -28,8 +28,9 @@ class PairedScores:
     """A metric's values by people and by the judge.
 
     Attributes:
-        human, judge: values of sampled prompts, in the same order, by people and by the judge.
-        others: the judge's values of all other prompts.
+        human, judge: values of sampled prompts, in the same order, by people and by the judge, both
+            of the answers that have a label.
+        others: the judge's values of all other prompts, of all their answers.
         skipped: the values in ``others`` whose prompts were drawn but have no label.
         lowest: lower end of the metric's range.
         spread: factor by which clusters widen the interval, see the function ``spread``.
@@ -56,15 +57,18 @@ class PairedScores:
             people: records of labelled prompts with people's verdicts, by prompt id.
             skipped: ids of prompts that were drawn and are not labelled.
         """
-        judged = metric.scores(
-            [r for r in records if not isinstance(r.judgement, Invalid)]
-        )
+        valid = [r for r in records if not isinstance(r.judgement, Invalid)]
+        judged = metric.scores(valid)
+        answers = {
+            (name, record.sample) for name, own in people.items() for record in own
+        }
+        same = metric.scores([r for r in valid if (r.prompt.id, r.sample) in answers])
         scored = metric.scores_of(people)
-        sampled = {name: score for name, score in scored.items() if name in judged}
+        sampled = {name: score for name, score in scored.items() if name in same}
         rest = [score for name, score in judged.items() if name not in sampled]
         return cls(
             human=metric.values(sampled.values()),
-            judge=metric.values(judged[name] for name in sampled),
+            judge=metric.values(same[name] for name in sampled),
             others=metric.values(rest),
             skipped=metric.values(judged[name] for name in skipped if name in judged),
             lowest=metric.lowest,
@@ -125,6 +129,8 @@ def labelled(
     what they give is only said.
     """
     metric, n, why = METRICS[gate.metric], len(sample.human), sample.why_unused
+    if sample.needs_whole:
+        return why
     people = list(chain.from_iterable(sample.human.values()))
     scores = PairedScores.of(metric, records, sample.human, sample.skipped)
     if is_model(sample.by):

@@ -59,7 +59,7 @@ class Evidence:
             return []
         if not self.labels or not self.labels.draws:
             return []
-        found = labelled(self.labels.of(records), gate, records, level)
+        found = labelled(self.labels.of(records, metric), gate, records, level)
         judged = metric.estimate(records, level)
         if isinstance(found, str):  # why labels give no rate
             return [EstimateVariant("raw", judged, found)]

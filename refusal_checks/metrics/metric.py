@@ -63,6 +63,8 @@ class Metric:
         mixed: True if a worst case may count some of these answers one way and others the other
             way.
         weighs: True if log-probabilities weigh a prompt's answers; a gate on it has them asked for.
+        by_answer: True if a prompt's score is the mean of what each of its answers would score, so
+            that a random answer stands for all; people's labels of single answers then give it.
         sampled: True if further prompts could change the figure; False for figures of the run's own
             answers, which are all known.
         kinds: kinds of benchmark that have it.
@@ -83,6 +85,7 @@ class Metric:
     blurred: bool = True
     mixed: bool = False
     weighs: bool = False
+    by_answer: bool = False
     sampled: bool = True
     kinds: tuple[Kind, ...] = tuple(Kind)
     counted: str = ""

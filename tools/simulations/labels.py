@@ -10,7 +10,6 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -133,7 +132,7 @@ def coverage(
 
     Args:
         filled: share of the sheet's rows that are labelled, from the top.
-        labels: approximate number of rows in a sheet.
+        labels: number of rows in a sheet.
     """
     intervals, counts = [], []
     for seed in range(draws):
@@ -167,7 +166,7 @@ def _sheet(run: Run, seed: int, filled: float, size: int) -> HumanLabels:
     drawn = drawing.sample([replace(row, draw=draw) for row in run.answers], size)
     rows = [
         SheetRow(draw, row.key, ("", ""), run.people[row.key], f"row {number}")
-        for number, row in enumerate(chain.from_iterable(drawn), 1)
+        for number, row in enumerate(drawn, 1)
     ]
     return HumanLabels((Path("labels.csv"),), tuple(rows[: round(filled * len(rows))]))
 
@@ -191,7 +190,7 @@ def _rows(data: Path | None) -> Iterator[Sequence[str]]:
         for model in MODELS:
             runs[f"{model}, K = 1"] = recorded(data, model), 50
     for rows in (50, 100):
-        runs[f"simulated, K = 5, about {rows} rows"] = simulated(), rows
+        runs[f"simulated, K = 5, {rows} rows"] = simulated(), rows
     for name, (run, rows) in runs.items():
         for filled in FILLED:
             c = coverage(run, filled, labels=rows)

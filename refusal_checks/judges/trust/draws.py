@@ -1,9 +1,9 @@
 """Draw the answers of a run that people label, and write them to a sheet.
 
 Each benchmark's prompts have a fixed random order, given by the draw's seed and the prompts' ids. A
-draw takes the first prompts with all their answers, since a gate's figure is an average over
-prompts. A partly filled, sorted or truncated sheet can therefore still be recognised as a random
-sample: its labelled prompts are the first in that order.
+draw takes one random answer of each of the first prompts. A partly filled, sorted or truncated
+sheet can therefore still be recognised as a random sample: its labelled prompts are the first in
+that order.
 
 A draw of refusals takes single answers instead, from those that decided the benchmark as refusals.
 It tells which share of them people call refusals too, and nothing about the other answers.
@@ -161,43 +161,38 @@ def sample_refusals(rows: Iterable[LabelRow], n: int) -> list[LabelRow]:
     return [by_place[place] for place in sorted(by_place)[:n]]
 
 
-def sample(rows: Iterable[LabelRow], n: int) -> list[list[LabelRow]]:
-    """The rows of drawn prompts, with about n answers in all, in the order of labelling.
+def sample(rows: Iterable[LabelRow], n: int) -> list[LabelRow]:
+    """One random answer of each of n prompts, in the order of labelling.
 
     Each benchmark has prompts in proportion to its size; they are a simple random sample of it.
-    Their number is fixed before the draw, so that prompts with many different answers are as likely
-    to be drawn as others.
 
     Raises:
         DataError: a benchmark would have no prompt.
     """
-    # By draw, then by prompt, then by key: equal answers to a prompt are labelled once.
-    grouped: dict[Draw, dict[str, dict[str, LabelRow]]] = {}
+    grouped: dict[Draw, dict[str, list[LabelRow]]] = {}
     for row in rows:
-        by_prompt = grouped.setdefault(row.draw, {})
-        by_prompt.setdefault(row.id, {})[row.key] = row
+        grouped.setdefault(row.draw, {}).setdefault(row.id, []).append(row)
 
-    prompts, different = 0, 0
-    for by_prompt in grouped.values():
-        prompts += len(by_prompt)
-        different += sum(map(len, by_prompt.values()))
-    # n counts rows; a prompt has as many as it has different answers.
-    count = min(prompts, int(n * prompts / max(1, different)))
+    # Sainte-Laguë's way of handing out seats: a larger n takes from no benchmark.
+    counts = dict.fromkeys(grouped, 0)
+    for _ in range(min(n, sum(map(len, grouped.values())))):
+        due = {draw: len(grouped[draw]) / (2 * counts[draw] + 1) for draw in grouped}
+        counts[max(due, key=due.__getitem__)] += 1
 
-    drawn: list[tuple[str, list[LabelRow]]] = []
+    drawn: dict[str, LabelRow] = {}
     for draw, by_prompt in grouped.items():
-        share = round(count * len(by_prompt) / prompts)
-        if not share:
+        if not counts[draw]:
             raise DataError(
-                f"--n {n}: ask for more, or for one benchmark with --benchmark: {draw.benchmark} "
-                f"would have no prompt, at {different} different answers to {prompts} prompts"
+                f"--n {n}: ask for more, or for one benchmark with --benchmark: "
+                f"{draw.benchmark} would have no prompt"
             )
-        for prompt in sorted(by_prompt, key=draw.place)[:share]:
-            drawn.append((draw.place(prompt), list(by_prompt[prompt].values())))
+        for prompt in sorted(by_prompt, key=draw.place)[: counts[draw]]:
+            answers = by_prompt[prompt]
+            chosen = int(draw.place(f"answer to {prompt}"), 16) % len(answers)
+            drawn[draw.place(prompt)] = answers[chosen]
 
     # Places mix the benchmarks, so that a sheet filled from the top has labels of each.
-    drawn.sort(key=lambda entry: entry[0])
-    return [group for _, group in drawn]
+    return [drawn[place] for place in sorted(drawn)]
 
 
 def to_csv(rows: Iterable[LabelRow]) -> bytes:

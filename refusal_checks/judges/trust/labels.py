@@ -181,9 +181,11 @@ class LabelledPrompts:
     """The prompts of a benchmark, or of a group of it, that people labelled.
 
     Attributes:
-        human: records with people's verdicts, by prompt, for prompts labelled in full.
-        skipped: prompts not labelled in full that precede one that is, in the draw's order.
-        partly: number of prompts with only some answers labelled.
+        human: the labelled records with people's verdicts, by prompt.
+        skipped: prompts without a label that precede one with a label, in the draw's order.
+        is_complete: True if every answer is labelled, so that no sampling is involved.
+        needs_whole: True if they are for a figure that needs labels of all answers to a prompt,
+            and a prompt has labels of a part of them.
         is_random: True if every labelled prompt was drawn at random.
         total: number of prompts.
         by: who labelled; empty if unknown.
@@ -191,8 +193,9 @@ class LabelledPrompts:
 
     human: Mapping[str, list[Record]]
     skipped: tuple[str, ...]
-    partly: int
     is_random: bool
+    is_complete: bool
+    needs_whole: bool
     total: int
     by: str = ""
 
@@ -201,21 +204,12 @@ class LabelledPrompts:
         return len(self.human) >= LEAST
 
     @property
-    def is_complete(self) -> bool:
-        """True if every prompt is labelled, so that no sampling is involved."""
-        return len(self.human) == self.total
-
-    @property
     def why_unused(self) -> str:
         """Say why the labels decide nothing; empty if they decide."""
         if not self.enough:
-            partly = ""
-            if self.partly:
-                partly = f", and only a part of the answers of {self.partly} more"
-            return (
-                f"labels of {len(self.human)} prompts{partly}: too few to use "
-                f"(at least {LEAST})"
-            )
+            return f"labels of {len(self.human)} prompts: too few to use (at least {LEAST})"
+        if self.needs_whole:
+            return "labels of single answers: this figure needs all answers to a prompt"
         if is_model(self.by):
             return "a model's labels: shown, decide nothing"
         if self.is_random or self.is_complete:
@@ -227,8 +221,6 @@ class LabelledPrompts:
         """Say how many prompts are labelled, and what is missing."""
         labelled = f"{len(self.human)} of {self.total} prompts"
         parts = [f"{labelled} are labelled {by_whom(self.by)}"]
-        if self.partly:
-            parts.append(f"{self.partly} have them for a part of their answers only")
         if self.skipped:
             parts.append(
                 f"{len(self.skipped)} were skipped above a labelled one: label them; until then "
@@ -289,33 +281,36 @@ class BenchmarkLabels:
     refusals: RefusalLabels = field(default_factory=RefusalLabels)
     by: str = ""
 
-    def of(self, records: Iterable[Record]) -> LabelledPrompts:
-        """The labels of some of the benchmark's records."""
+    def of(
+        self, records: Iterable[Record], metric: Metric | None = None
+    ) -> LabelledPrompts:
+        """The labels of some of the benchmark's records, for a metric's figure."""
         grouped: dict[str, list[Record]] = {}
         for record in records:
             if record.sample in self.answers.get(record.prompt.id, ()):
                 grouped.setdefault(record.prompt.id, []).append(record)
 
         human: dict[str, list[Record]] = {}
-        partly = 0
+        whole = 0
         for prompt, answered in grouped.items():
-            labelled = [
-                (prompt, index) in self.labels for index in self.answers[prompt]
-            ]
-            if all(labelled):
-                human[prompt] = [self._by_people(record) for record in answered]
-            elif any(labelled):
-                partly += 1
+            labelled = [record for record in answered if self._label(record)]
+            if labelled:
+                human[prompt] = [self._by_people(record) for record in labelled]
+            whole += len(labelled) == len(answered)
 
         undrawn = self.draws.get(None, set())
         return LabelledPrompts(
             human=human,
             skipped=self._skipped(grouped, human),
-            partly=partly,
             is_random=undrawn.isdisjoint(human),
+            is_complete=whole == len(grouped),
+            needs_whole=bool(metric and not metric.by_answer and whole < len(human)),
             total=len(grouped),
             by=self.by,
         )
+
+    def _label(self, record: Record) -> Binary | None:
+        return self.labels.get((record.prompt.id, record.sample))
 
     def _by_people(self, record: Record) -> Record:
         label = self.labels[record.prompt.id, record.sample]
@@ -339,7 +334,9 @@ class BenchmarkLabels:
 
     def scores(self, metric: Metric, records: Iterable[Record]) -> dict[str, float]:
         """A metric's scores of labelled prompts, by id; empty if some were skipped."""
-        labelled = self.of(records)
+        labelled = self.of(records, metric)
+        if labelled.needs_whole:
+            return {}
         is_sample = labelled.is_random or labelled.is_complete
         if labelled.skipped or is_model(self.by) or not is_sample:
             return {}

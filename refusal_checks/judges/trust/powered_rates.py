@@ -61,9 +61,9 @@ def prediction_powered(
 ) -> Estimate:
     """Estimate the human mean with an interval; n counts all prompts, labelled or not.
 
-    Yes-no scores (all at an end of the range) are stratified by the judge's verdict, see
-    ``_post_stratified``. Others combine the bounds of people's differences from the judge with
-    those of the judge's mean (``_legs``).
+    Yes-no scores (of labelled prompts, all at an end of the range) are stratified by the judge's
+    verdict, see ``_post_stratified``. Others combine the bounds of people's differences from the
+    judge with those of the judge's mean (``_legs``).
 
     An estimate beyond the range gets an interval that covers that of the range's end, never a
     narrower one. No interval ends nearer to the range's end than if all prompts were labelled:
@@ -83,7 +83,7 @@ def prediction_powered(
         [round((score - lowest) / span, _DIGITS) for score in scores]
         for scores in (human, judge, others)
     )
-    if {0.0, 1.0}.issuperset((*y, *f, *rest)):
+    if {0.0, 1.0}.issuperset((*y, *f)):
         stratified = _post_stratified(y, f, rest, confidence)
         value, lower, upper = stratified.value, stratified.lower, stratified.upper
         # The lower bound of as many labels that are all 1.

@@ -55,9 +55,8 @@ def read_answers(run: Path, seed: int = 0) -> list[LabelRow]:
     ]
 
 
-def benchmark(group: Sequence[LabelRow]) -> str:
-    assert group[0].draw
-    return group[0].draw.benchmark
+def benchmark(row: LabelRow) -> str:
+    return row.draw.benchmark
 
 
 def rows(path: Path) -> list[list[str]]:
@@ -76,13 +75,11 @@ def test_answers_that_nobody_could_judge_are_labelled_those_that_are_none_are_no
     assert not draws.answers(RUN_1, unanswered)
 
 
-def test_equal_answers_to_a_prompt_are_labelled_once_under_a_key_that_is_no_number() -> (
-    None
-):
+def test_equal_answers_to_a_prompt_have_one_key_that_is_no_number() -> None:
     rows = draws.answers(RUN_1, [*records("RR"), *records("RR")])
-    (group,) = draws.sample(rows, 10)
-    assert (len(rows), len(group)) == (4, 2)
-    assert group[0].key.startswith("k")
+    (row,) = draws.sample(rows, 10)
+    assert (len(rows), len({row.key for row in rows})) == (4, 2)
+    assert row.key.startswith("k")
     first, second = (draws.answer_key("b", record) for record in records("R R"))
     assert first != second
 
@@ -95,48 +92,48 @@ def test_a_draw_is_read_as_it_is_written() -> None:
         assert Draw.read(text) is None
 
 
-def test_prompts_are_drawn_in_proportion_with_their_answers_together(run: Path) -> None:
-    drawn = draws.sample(read_answers(run, seed=1), 40)
-    assert [len(group) for group in drawn] == [2] * 20
+def test_prompts_are_drawn_in_proportion_with_one_answer_each(run: Path) -> None:
+    drawn = draws.sample(read_answers(run, seed=1), 20)
+    assert len({(benchmark(row), row.id) for row in drawn}) == len(drawn) == 20
     assert Counter(map(benchmark, drawn)) == {"big": 15, "small": 5}
-    assert all(len({answer.id for answer in group}) == 1 for group in drawn)
     assert len(set(map(benchmark, drawn[:15]))) == 2, "the benchmarks are mixed"
 
-    def keys(seed: int, n: int) -> list[list[str]]:
-        rows = draws.sample(read_answers(run, seed), n)
-        return [[row.key for row in group] for group in rows]
+    def keys(seed: int, n: int) -> list[str]:
+        return [row.key for row in draws.sample(read_answers(run, seed), n)]
 
-    first, larger = keys(1, 20), keys(1, 60)
-    assert first == keys(1, 20) != keys(2, 20)
-    assert [group for group in larger if group in first] == first != sorted(first)
+    first, larger = keys(1, 10), keys(1, 30)
+    assert (len(first), len(larger)) == (10, 30)
+    assert first == keys(1, 10) != keys(2, 10)
+    assert [key for key in larger if key in first] == first != sorted(first)
     with pytest.raises(DataError, match=r"--n 2: ask for more, .* small would have"):
         draws.sample(read_answers(run), 2)
 
 
-def test_every_prompt_is_as_likely_to_be_drawn() -> None:
-    """Also one with five different answers among prompts whose answers are all equal."""
-    judged = records("CCCCC " + "R " * 19)
-    count = 0
+def test_every_prompt_and_every_answer_is_as_likely_to_be_drawn() -> None:
+    """Also a prompt with five answers among prompts with one, and its only refusal."""
+    judged = records("CCCCR " + "R " * 19)
+    drawn = []
     for seed in range(200):
         rows = draws.answers(Draw("r", "m", "b", seed), judged)
-        count += "p1" in {group[0].id for group in draws.sample(rows, 12)}
-    assert 80 < count < 120  # 10 of 20 prompts; about 12 rows
+        drawn += [row for row in draws.sample(rows, 10) if row.id == "p1"]
+    refusals = sum(row.key == draws.answer_key("b", judged[4]) for row in drawn)
+    assert 80 < len(drawn) < 120  # 10 of 20 prompts
+    assert 0.1 < refusals / len(drawn) < 0.3  # one of five answers
 
 
 def test_the_file_hides_the_verdict_and_has_an_empty_label(run: Path) -> None:
-    said = sample_for_labels(run, "--n", "40")
+    said = sample_for_labels(run, "--n", "20")
     words = (
-        "labels.csv: 40 answers to 20 prompts of big, small. Label them from the top"
+        "labels.csv: 20 answers to 20 prompts of big, small. Label them from the top"
     )
     assert words in said
     header, *cells = rows(run / "labels.csv")
     assert header == ["label", "prompt", "answer", "key", "draw"]
-    label, prompt, _, key, draw = zip(*cells, strict=True)
+    label, _, _, key, draw = zip(*cells, strict=True)
     assert set(label) == {""}
-    assert len(set(key)) == 40
+    assert len(set(key)) == 20
     names = {f"seed 0 of run run (), benchmark {name}" for name in ("big", "small")}
     assert set(draw) == names
-    assert prompt[::2] == prompt[1::2], "answers to a prompt stand together"
 
 
 def test_a_sample_of_what_counted_as_refused_has_single_answers(run: Path) -> None:

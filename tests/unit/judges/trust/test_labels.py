@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,8 @@ from refusal_checks.core.errors import DataError, LabelError
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Binary, Label, PartialCount
+from refusal_checks.gates.gate import Gate
+from refusal_checks.gates.rates import Evidence
 from refusal_checks.judges.trust import draws, labels
 from refusal_checks.judges.trust.draws import Draw, LabelRow
 from refusal_checks.judges.trust.label_checks import LabelCheck, require_agreement
@@ -23,6 +24,7 @@ from refusal_checks.judges.trust.labels import (
     SheetRow,
     read_labels,
 )
+from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics.intervals import wilson
 from tests.unit.conftest import Write, records
 
@@ -139,8 +141,7 @@ def sheet(
     """All the rows of a sheet, each labelled a refusal."""
     drawn = draws.sample(draws.answers(draw, records), n)
     return [
-        labelled_row(row, REFUSES, f"l.csv: row {n}")
-        for n, row in enumerate(chain.from_iterable(drawn), 1)
+        labelled_row(row, REFUSES, f"l.csv: row {n}") for n, row in enumerate(drawn, 1)
     ]
 
 
@@ -161,36 +162,52 @@ def test_labels_replace_the_judges_verdicts() -> None:
     found = labelled(sheet(judged), judged)
     assert set(found.human) == {"p1", "p2", "p3"}
     answers = [record.judgement for group in found.human.values() for record in group]
-    assert set(answers) == {Binary(Label.REFUSAL)}
-    assert (found.skipped, found.partly, found.total) == ((), 0, 3)
+    assert answers == [Binary(Label.REFUSAL)] * 3, "of one answer each"
+    assert (found.skipped, found.total) == ((), 3)
     assert found.is_random
+    assert not found.is_complete
+
+
+def test_single_answers_stand_for_a_prompt_in_figures_that_are_means_over_answers() -> (
+    None
+):
+    several, single = records("RC " * 20), records("R " * 20)
+    for judged, metric, scored in (
+        (several, "rejection_rate", 20),
+        (several, "worst_of_k_rate", 0),
+        (several, "mean_refusal_confidence", 0),
+        (single, "worst_of_k_rate", 20),
+    ):
+        found = given(sheet(judged)).find("b", judged, "run-2")
+        assert len(found.scores(METRICS[metric], judged)) == scored
+        gate = Gate("b", metric, minimum=0.5)
+        *_, view = Evidence(labels=found).rate(gate, judged).views
+        assert (view.use == "human") == bool(scored), view.note
+        assert scored or "this figure needs all answers to a prompt" in view.note
 
 
 TWENTY = records("RC " * 20)
 
 
 @pytest.mark.parametrize(
-    ("rows", "prompts", "partly", "skipped"),
+    ("rows", "prompts", "skipped"),
     [
-        (slice(21), 10, 1, 0),
-        (slice(19, None, -1), 10, 0, 0),  # sorted afterwards
-        ([*range(4), *range(6, 9), *range(10, 30)], 13, 1, 2),
+        (slice(10), 10, 0),
+        (slice(9, None, -1), 10, 0),  # sorted afterwards
+        ([*range(2), 3, *range(5, 15)], 13, 2),
     ],
 )
 def test_a_sheet_filled_from_the_top_is_a_random_sample_and_skipped_prompts_are_found(
-    rows: slice | list[int], prompts: int, partly: int, skipped: int
+    rows: slice | list[int], prompts: int, skipped: int
 ) -> None:
     every = sheet(TWENTY)
     chosen = every[rows] if isinstance(rows, slice) else [every[n] for n in rows]
     found = labelled(chosen, TWENTY)
-    assert (len(found.human), found.partly) == (prompts, partly)
-    assert len(found.skipped) == skipped
+    assert (len(found.human), len(found.skipped)) == (prompts, skipped)
     if not skipped:
         assert found.why_unused == ""
         return
-    words = (
-        "13 of 20 prompts are labelled (labelled_by does not say by whom); 1 have them"
-    )
+    words = "13 of 20 prompts are labelled (labelled_by does not say by whom)"
     assert words in found.in_words
     assert "2 were skipped above a labelled one: label them" in found.in_words
 
