@@ -1,10 +1,8 @@
 """``refusal-checks runs``: the runs of a project, listed and shown."""
 
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from datetime import datetime, timedelta
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -18,46 +16,41 @@ from refusal_checks.cli._common import (
     open_run,
 )
 from refusal_checks.core.errors import DataError, UserError
-from refusal_checks.core.layout import table
+from refusal_checks.core.layout import table, told_apart
 from refusal_checks.core.text import clean, json_text
 from refusal_checks.reports import terminal
-from refusal_checks.reports.wording.release import in_words
+from refusal_checks.reports.wording.release import in_words, release_decision
 from refusal_checks.results import run_folder
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.run_folder import RunFolder
 
-HEADER = (
-    "run",
-    "started",
-    "candidate",
-    "judge",
-    "passed",
-    "failed",
-    "waived",
-    "errors",
-    "took",
-)
+HEADER = ("run", "answer", "passed", "candidate")
 NO_RUNS = "no runs found"
 
-_WIDTH = 40
-
-State = Literal["ended", "stopped", "unfinished", "damaged", "not readable"]
+_WIDTH = 24  # with the longest ids, answers and counts, lines have 79 characters
 
 
 @dataclass(frozen=True)
 class Listed:
-    """A run in the list, with its number of gates by outcome; None if unknown."""
+    """A run in the list.
+
+    Attributes:
+        started: ISO date and time.
+        answer: to whether the candidate may ship; else why nobody can say: ``unfinished``,
+            ``damaged``, ``not readable``.
+        passed: number of gates that passed; None if unknown, as ``total``.
+    """
 
     run: str
     started: str
     candidate: str
-    judge: str
-    state: State
+    answer: str
     passed: int | None = None
-    failed: int | None = None
-    waived: int | None = None
-    errors: int | None = None
-    seconds: float | None = None
+    total: int | None = None
+
+    @property
+    def gates(self) -> str:
+        return "" if self.total is None else f"{self.passed} of {self.total}"
 
 
 def add(app: typer.Typer) -> None:
@@ -78,7 +71,7 @@ def list_runs(
     as_json: AsJson = False,
     redact: Redact = False,
 ) -> None:
-    """List the runs, the oldest first, with their gates by outcome; or show RUN.
+    """List the runs, the oldest first, with their answers; or show RUN.
 
     Of RUN, this is the table that the terminal showed when it ended.
     """
@@ -93,7 +86,10 @@ def list_runs(
     elif not rows:
         echo(f"name the folder of the runs with --runs: {runs}: {NO_RUNS}")
     else:
-        for line in table([HEADER, *map(_cells, rows)]):
+        candidates = told_apart([clean(row.candidate or "?") for row in rows], _WIDTH)
+        cells = [(row.run, row.answer, row.gates) for row in rows]
+        lines = [(*each, name) for each, name in zip(cells, candidates, strict=True)]
+        for line in table([HEADER, *lines]):
             echo(line)
 
 
@@ -110,59 +106,21 @@ def _show(run: RunFolder, verbose: bool, as_json: bool) -> None:
 def _listed(run: RunFolder) -> Listed:
     """List a run as far as it is known: it may not have ended, or its summary may be unreadable."""
     name, started = run.path.name, run.started.isoformat()
-    state: State = "unfinished"
+    answer = "unfinished"
     if run.summary_file.exists():
-        state = "not readable"
+        answer = "not readable"
         with suppress(DataError):
-            return _listed_ended(run)
+            summary = run.summary()
+            decision = release_decision(summary)
+            answer = decision.headline.partition(",")[0].lower()
+            # Only by size: a list must not read every file of every run.
+            if any(run.damage(by_size=True)):
+                answer = "damaged"
+            passed = sum(verdict.passed for verdict in summary.verdicts.values())
+            total = len(summary.verdicts) + len(summary.errors)
+            candidate = summary.manifest.candidate
+            return Listed(name, started, candidate, answer, passed, total)
     manifest = Manifest()
     with suppress(DataError):
         manifest = run.manifest()
-    return Listed(name, started, manifest.candidate, manifest.judge, state)
-
-
-def _listed_ended(run: RunFolder) -> Listed:
-    summary = run.summary()
-    state: State = "stopped" if summary.failure else "ended"
-    # Only by size: a list must not read every file of every run.
-    if any(run.damage(by_size=True)):
-        state = "damaged"
-    verdicts = summary.verdicts.values()
-    return Listed(
-        run.path.name,
-        run.started.isoformat(),
-        candidate=summary.manifest.candidate,
-        judge=summary.manifest.judge,
-        state=state,
-        passed=sum(verdict.passed for verdict in verdicts),
-        failed=sum(verdict.fails for verdict in verdicts),
-        waived=sum(verdict.waived for verdict in verdicts),
-        errors=len(summary.errors),
-        seconds=_seconds(summary.manifest),
-    )
-
-
-def _seconds(manifest: Manifest) -> float | None:
-    """Duration of a run; None if its manifest does not tell."""
-    try:
-        started = datetime.fromisoformat(manifest.started)
-        finished = datetime.fromisoformat(manifest.finished)
-        return (finished - started).total_seconds()
-    except (TypeError, ValueError):
-        return None
-
-
-def _cells(run: Listed) -> Sequence[str]:
-    started = f"{datetime.fromisoformat(run.started):%Y-%m-%d %H:%M}"
-    candidate, judge = (
-        clean(run.candidate or "?", _WIDTH),
-        clean(run.judge or "?", _WIDTH),
-    )
-    about = (run.run, started, candidate, judge)
-    if run.passed is None:
-        return (*about, "", "", "", "", run.state)
-    took = "?" if run.seconds is None else str(timedelta(seconds=run.seconds))
-    if run.state != "ended":
-        took += f", {run.state}"
-    counts = (run.passed, run.failed, run.waived, run.errors)
-    return (*about, *map(str, counts), took)
+    return Listed(name, started, manifest.candidate, answer)

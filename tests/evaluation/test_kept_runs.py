@@ -109,7 +109,7 @@ def test_damage_is_found_by_whatever_reads_a_run(project: Project, run: Path) ->
 
 def test_a_list_of_runs_marks_those_that_are_cut(project: Project, run: Path) -> None:
     halve(run / "records" / "smoke_safe.jsonl")
-    assert project.call("runs", "list")[1].endswith(", damaged\n")
+    assert " damaged " in project.call("runs", "list")[1]
 
 
 def test_a_summary_that_was_copied_alone_can_be_shown(
@@ -196,7 +196,7 @@ def test_a_killed_run_shows_what_it_did_and_is_marked(
     }
     assert frame["unfinished"].all()
     _, listed = project.call("runs", "list")
-    assert [line.split()[-1] for line in listed.splitlines()[1:2]] == ["unfinished"]
+    assert listed.splitlines()[1].split()[1] == "unfinished"
     shown = project.call("runs", "list", "-v", killed)[1]
     assert "This run is unfinished: it goes on, or was killed." in shown
     assert "smoke_safe: 29 of 80 prompts judged so far" in shown

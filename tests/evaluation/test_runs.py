@@ -23,12 +23,10 @@ def test_a_run_is_listed_and_shown_and_has_a_frame(project: Project) -> None:
     project.server.answer = careless
     found = project.evaluate()
     header, row = project.call("runs", "list")[1].splitlines()
-    names = "run started candidate judge passed failed waived errors took"
-    assert header.split() == names.split()
-    run, _, _, candidate, judge, *counts, took = row.split()
-    assert counts == ["1", "2", "0", "0"]
-    assert candidate == judge == project.model
-    assert took.startswith("0:0")
+    assert header.split() == ["run", "answer", "passed", "candidate"]
+    run, answer, *counts, candidate = row.split()
+    assert (answer, counts) == ("no", ["1", "of", "3"])
+    assert candidate[-8:] == project.model[-8:]
     for name in ("last", run, project.runs[0]):
         _, shown = project.call("runs", "list", name, "-v")
         assert " ".join(shown.split()).endswith(found.result.decision.question)
@@ -53,10 +51,8 @@ def test_runs_that_did_not_end_are_listed_too(project: Project) -> None:
     for number, text in enumerate(odd):
         project.write(f"runs/20260102-030406Z-{number}/summary.json", text)
     listed = project.call("runs", "list", "--runs", "runs")[1].splitlines()
-    assert (
-        listed[1].split() == f"{name} 2026-01-02 03:04 org/model j unfinished".split()
-    )
-    assert [line.split()[-1] for line in listed[2:]] == ["readable"] * 5
+    assert listed[1].split() == [name, "unfinished", "org/model"]
+    assert ["not readable" in line for line in listed[2:]] == [True] * 5
     assert project.call("runs", "list", "--runs", "no")[1].endswith("no runs found\n")
     code, said = project.call("runs", "list", name, "--runs", "runs")
     assert code == 0

@@ -2,11 +2,14 @@
 
 import json
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from refusal_checks import __version__
+from refusal_checks.cli import runs as commands
 from refusal_checks.core.errors import UserError
+from refusal_checks.reports.wording.release import HEADLINES
 from refusal_checks.results import project, run_folder
 from tests.report_runs import refusals, seal, write_run
 from tests.unit.cli.test_baseline import call, write_summary
@@ -78,9 +81,9 @@ def test_runs_are_listed_and_shown_as_json(runs: Path) -> None:
     summary["manifest"]["candidate"] = "\x1b[31m##vso[task] \u202e\n::error::x"
     seal(runs / NEW, summary)
     listed = json.loads(call("runs", "list", "--json").output)
-    assert [(run["run"], run["state"], run["errors"]) for run in listed] == [
-        (OLD, "ended", 0),
-        (NEW, "ended", 0),
+    assert [(run["run"], run["answer"], run["total"]) for run in listed] == [
+        (OLD, "not decided", 3),
+        (NEW, "not decided", 3),
         ("20260103-120000Z-3", "unfinished", None),
     ]
     said = call("runs", "list", NEW, "--json").output
@@ -94,6 +97,23 @@ def test_runs_are_listed_and_shown_as_json(runs: Path) -> None:
     assert json.loads(call("runs", "list", "--json", "--runs", "nowhere").output) == []
     with pytest.raises(UserError, match="--verbose: name a run"):
         call("runs", "list", "-v")
+
+
+def test_lists_of_runs_fit_80_columns_and_keep_names_apart(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in (1, 2):
+        write_run(
+            runs / f"20260103-120000Z-400000{number}",
+            {"unsafe": list(refusals("unsafe", 4))},
+            manifest={"candidate": f"organisation/a-very-long-model-name-of-{number}"},
+        )
+    longest = max(HEADLINES.values(), key=lambda line: len(line.partition(",")[0]))
+    decision = Mock(headline=longest)
+    monkeypatch.setattr(commands, "release_decision", lambda summary: decision)
+    lines = call("runs", "list").output.splitlines()
+    assert max(map(len, lines)) < 80
+    assert [line[-4:] for line in lines[-2:]] == ["of-1", "of-2"]
 
 
 def test_a_folder_that_is_named_counts_even_if_it_is_the_default(
