@@ -27,6 +27,8 @@ _ALWAYS = {
 }
 
 
+_WITH_TEXTS = ("report.html", "gate.log")
+
 CI = Literal["github", "gitlab", "jenkins", "none"]
 
 _SCRIPT = {"gate.sh": "ci/refusal-gate.sh"}
@@ -80,7 +82,22 @@ def init(
             echo(f"written  {name}")
         except FileExistsError:
             echo(f"kept     {name}")
+    _ignore_texts(folder / ".gitignore")
     echo(NEXT)
+
+
+def _ignore_texts(path: Path) -> None:
+    """Keep git from committing what a gate run writes beside its own folder, which it keeps itself.
+
+    Both files hold prompts and answers.
+    """
+    there = path.read_text(encoding="utf-8") if path.exists() else ""
+    missing = [name for name in _WITH_TEXTS if name not in there.splitlines()]
+    if missing:
+        gap = "\n" if there and not there.endswith("\n") else ""
+        with path.open("a", encoding="utf-8") as file:
+            file.write(gap + "".join(f"{name}\n" for name in missing))
+    echo(f"{'written ' if missing else 'kept    '} {path.name}")
 
 
 def _suggested(names: Sequence[str], runs: Path) -> str:

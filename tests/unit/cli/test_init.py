@@ -30,7 +30,7 @@ def files(folder: Path) -> set[str]:
     }
 
 
-COMMON = {"thresholds/default.toml", "gates/refusal_gates.py"}
+COMMON = {".gitignore", "thresholds/default.toml", "gates/refusal_gates.py"}
 SCRIPT, GITHUB = "ci/refusal-gate.sh", ".github/workflows/refusal-gate.yml"
 
 
@@ -61,7 +61,15 @@ def test_nothing_is_overwritten(folder: Path) -> None:
     mine.write_text("[smoke_safe]\n")
     assert "kept     thresholds/default.toml" in init()
     assert mine.read_text() == "[smoke_safe]\n"
-    assert init().count("kept ") == 4
+    assert init().count("kept ") == 5
+
+
+def test_reports_with_texts_are_ignored_by_git(folder: Path) -> None:
+    (folder / ".gitignore").write_text("gate.log\nbuild")
+    for said in ("written  .gitignore", "kept     .gitignore"):
+        assert said in init()
+        lines = (folder / ".gitignore").read_text().splitlines()
+        assert lines == ["gate.log", "build", "report.html"]
 
 
 def test_each_file_can_be_read(folder: Path) -> None:
