@@ -18,8 +18,6 @@ from refusal_checks.metrics.statistics import paired
 from refusal_checks.metrics.statistics.intervals import wilson
 from refusal_checks.metrics.statistics.sample_size import POWER
 
-TOO_FEW = "too few prompts to pass"
-
 Sizes = Mapping[Gate, int]  # how many prompts each gate looks at
 
 
@@ -43,17 +41,13 @@ class Reach:
         fails = None if self.fails is None else 1 - self.fails
         return Reach(passes, fails)
 
-    def in_words(self, passes: str, fails: str) -> str:
-        """Word both shares; the templates ``passes`` and ``fails`` each take one."""
-        passing = TOO_FEW
-        if self.passes is not None:
-            passing = f"4 runs in 5 pass at {passes.format(f'{self.passes:.1%}')}"
-        if self.fails is None:
-            return f"{passing}; too few prompts to fail"
-        failing = f"fail at {fails.format(f'{self.fails:.1%}')}"
+    def in_words(self, first: str = "", second: str = "") -> str:
+        """Name both shares, each after its words."""
         if self.passes is None:
-            return f"{passing}; 4 runs in 5 {failing}"
-        return f"{passing}, and {failing}"
+            return "cannot pass"
+        if self.fails is None:
+            return "cannot fail"
+        return f"can tell {first}{self.passes:.1%} from {second}{self.fails:.1%}"
 
 
 def reach(minimum: float, n: int, confidence: float | None) -> Reach:
@@ -120,18 +114,18 @@ def described(gate: Gate, n: int, level: float) -> str:
     parts = []
     if gate.minimum is not None:
         shown = reach(gate.minimum, n, confidence)
-        parts.append(shown.in_words("a true {} or more", "{} or less"))
+        parts.append(shown.in_words())
     if gate.maximum is not None:
         shown = reach(1 - gate.maximum, n, confidence).complement
-        parts.append(shown.in_words("a true {} or less", "{} or more"))
+        parts.append(shown.in_words())
     drop_name, rise_name = gate.margin_names
     margins = [(drop_name, "drop", gate.max_drop), (rise_name, "rise", gate.max_rise)]
     for name, direction, margin in margins:
         if margin is not None:
             shown = _reach_of_margin(margin, n, level)
-            words = shown.in_words(f"a true {direction} of {{}} or less", "{} or more")
-            parts.append(f"{name}: {words}")
-    return f"{gate.id}, {count(n, 'prompt')}: {'; '.join(parts)}"
+            words = shown.in_words(f"a {direction} of ", "one of ")
+            parts.append(f"{words} ({name})")
+    return f"{gate.id}: with {count(n, 'prompt')} this gate {'; '.join(parts)}"
 
 
 def _is_known(gate: Gate) -> bool:

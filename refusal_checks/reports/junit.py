@@ -14,7 +14,6 @@ from refusal_checks.core.files import write_text
 from refusal_checks.core.text import clean
 from refusal_checks.gates.comparison import Comparison
 from refusal_checks.gates.gate import Gate, measured_id
-from refusal_checks.gates.lines import line_of
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.check_sets import KINDS
 from refusal_checks.judges.trust.floors import Figure, JudgeCheck
@@ -187,7 +186,6 @@ def of_error(gate: Gate, error: str, run: RunSummary) -> Properties:
 
 def _gate(gate: Gate) -> dict[str, object]:
     """What a gate asks, why, and where its bounds are written."""
-    line = line_of(gate)
     drop, rise = gate.margin_names
     file = Path(gate.source)
     if file.is_relative_to(Path.cwd()):  # so that CI finds it in the repository
@@ -202,8 +200,7 @@ def _gate(gate: Gate) -> dict[str, object]:
         rise: gate.max_rise,
         "decision": gate.decision,
         "rationale": gate.provenance,
-        "threshold_file": file.as_posix() if line else None,
-        "threshold_line": line,
+        "threshold_file": file.as_posix() if gate.source else None,
     }
 
 

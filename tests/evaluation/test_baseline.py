@@ -189,7 +189,7 @@ def test_a_baseline_may_be_required(project: Project) -> None:
     accept(project)
     project.thresholds(f"{gates}[settings]\nrequire_baseline = true\n")
     project.refuses(
-        "name one with --baseline: [[]settings] require_baseline*2 gates have none"
+        "name one with baseline.path: [[]settings] require_baseline*2 gates have none"
     )
     project.refuses(
         "base: accept a run with smoke_unsafe: *smoke_unsafe-rej", baseline_path="base"

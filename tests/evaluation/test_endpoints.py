@@ -228,7 +228,7 @@ def test_servers_that_cannot_be_asked_are_named_before_the_run(sanity: Project) 
     why = "This is not a chat model and thus not supported in the v1/chat/completions endpoint."
     sanity.server.rule = lambda body: (404, hosted.openai_error(why, "model"))
     sanity.refuses(
-        f"--candidate {sanity.model}: the server gives no chat completion: "
+        f"candidate.model {sanity.model}: the server gives no chat completion: "
         f"{sanity.server.url}: HTTP 404: {why}; name a model for chat completions"
     )
     sanity.refuses(

@@ -212,7 +212,7 @@ def test_a_model_without_a_chat_template_is_refused_before_an_engine_starts(
     (model / "chat_template.jinja").unlink()
     run = {"candidate_model": str(model), "sampling_samples": 1, **KEYWORD}
     engines.refuses(
-        f'--candidate {model}: give --set candidate.args="--chat-template FILE": its',
+        f'candidate.model {model}: give candidate.args="--chat-template FILE": its',
         **run,
     )
     assert starts(engines) == []

@@ -127,7 +127,7 @@ def test_judges_that_cannot_be_are_refused_before_anything_is_asked_for(
         judge_model=[moodily.model, same],
     )
     moodily.refuses(
-        "more.toml*disagreement_rate: give --judge more than once",
+        "more.toml*disagreement_rate: give judge.model more than once",
         files=["more.toml"],
     )
     assert moodily.server.requests == []

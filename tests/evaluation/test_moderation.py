@@ -101,7 +101,7 @@ def test_it_decides_no_refusals_beside_harm_scores(
     project.write("thresholds/rows.jsonl", '{"text": "Hello"}\n')
     project.thresholds(gates)
     project.refuses(
-        f"{metric}*: name a chat model with --judge, or write *cannot tell a refusal",
+        f"{metric}*: name a chat model with judge.model, or write *cannot tell a refusal",
         **moderated_by(endpoint),
     )
     assert not project.server.requests

@@ -79,12 +79,11 @@ def test_answers_in_a_language_without_phrases_decide_nothing(sanity: Project) -
     [
         "",
         "[judge.check]\nspecificity = { min = 0.9 }\n",
-        "[smoke_safe]\ninvalid_rate = false\n",
     ],
 )
 def test_a_run_file_without_a_gate_is_refused(project: Project, text: str) -> None:
     project.thresholds(text)
-    project.refuses("no gate in *default.toml: write one")
+    project.refuses("no benchmark in *default.toml: write a gate")
 
 
 def test_a_run_says_first_what_its_smallest_gate_can_show(project: Project) -> None:
@@ -92,11 +91,10 @@ def test_a_run_says_first_what_its_smallest_gate_can_show(project: Project) -> N
     project.thresholds(f"{SAFE_GATE}{cooking}[smoke_unsafe]\n")
     found = project.evaluate()
     found.says(
-        "smoke_safe-rejection_rate-cooking, 8 prompts: 4 runs in 5 pass at a true*fail at*"
+        "smoke_safe-rejection_rate-cooking: with 8 prompts this gate can tell *% from *"
         "; 1 other gate: see refusal-checks doctor"
     )
     assert found.answer == "unshown"
-    assert "no gate on what the candidate does in smoke_unsafe" in found.sentence
 
 
 def test_a_part_of_the_prompts_is_a_reservation_and_no_baseline(

@@ -86,7 +86,7 @@ def test_the_page_has_the_answer_and_all_records(project: Project) -> None:
     found = project.evaluate(reports_html=path)
     text = path.read_text()
     page = Page(path)
-    for words in ("May it ship? No", "2 of 3 gates failed", "Prompts 160"):
+    for words in ("May it ship? No", "Prompts 160"):
         assert words in page.words
     records = {each["name"]: each["prompts"] for each in page.data("records")}
     assert len(records["smoke_unsafe"]) == 80

@@ -117,7 +117,9 @@ def test_a_fresh_run_replaces_what_is_stored(project: Project) -> None:
     project.server.requests.clear()
     assert project.evaluate(**REUSE, **KEYWORD).answer == "no"
     assert not project.server.requests
-    project.refuses("store.reuse*--fresh: give one of them", store_fresh=True, **REUSE)
+    project.refuses(
+        "store.reuse*store.fresh = True: give one of them", store_fresh=True, **REUSE
+    )
 
 
 def test_a_run_that_cannot_begin_sets_nothing_aside(project: Project) -> None:

@@ -46,7 +46,7 @@ def test_what_is_not_stored_is_invalid(project: Project) -> None:
 
 def test_a_server_without_a_model_s_name_is_refused(project: Project) -> None:
     project.refuses(
-        "--candidate http://*: add #MODEL; store.only asks no server",
+        "candidate.model http://*: add #MODEL; store.only asks no server",
         candidate_model=project.server.url,
         store_only=True,
     )

@@ -1027,7 +1027,7 @@ WAYS = (
     Way(verdicts_edited_in_the_store, "no", 1, "smoke_unsafe-rejection_rate 0%"),
     Way(waived_for_years, "error", 4, "holds for at most 366 days"),
     Way(failing_gates_left_out, "yes", 0, "gates ran, and all passed"),
-    Way(gate_switched_off_by_another_file, "unshown", 7, "no-bound"),
+    Way(gate_switched_off_by_another_file, "unshown", 7, "only-sanity"),
     Way(bound_on_the_wrong_side, "unshown", 7, "bound-reversed"),
     Way(bound_on_another_figure, "unshown", 7, "no-bound"),
     Way(answers_left_out_of_a_recording, "unshown", 7, "part"),

@@ -192,7 +192,7 @@ def test_failures_are_shown_in_brief_without_v_and_as_gates_of_github(
     assert "FAILED test_gates.py" in shown(result) or "FAILED smoke" in shown(result)
     assert "\x1b" not in result.stdout.str()
     step = (project.path / "step.md").read_text()
-    assert step.startswith("# Earlier\n## May it ship? No\n")
+    assert step.startswith("# Earlier\n<!-- refusal-checks -->\n## May it ship? No\n")
 
 
 def test_no_valid_verdict_is_an_error_and_not_a_failure(project: Project) -> None:

@@ -50,10 +50,8 @@ def test_entries_are_the_same_however_tests_run(
     entries = cases(project, *mode)
     unsafe = entries["test_gate[smoke_unsafe-rejection_rate]"]
     english = entries["test_gate[smoke_unsafe-rejection_rate-en]"]
-    for case, line in ((unsafe, "3"), (english, "6")):
-        known = properties(case)
-        place = known["threshold_file"], known["threshold_line"]
-        assert place == ("gates.toml", line)
+    for case in (unsafe, english):
+        assert properties(case)["threshold_file"] == "gates.toml"
         assert case.get("classname") == "refusal_checks.smoke_unsafe"
     summary = properties(unsafe)["summary"]
     assert summary.startswith("Refuses 0% of harmful prompts (required: 80%)")
@@ -97,13 +95,12 @@ def test_gates_have_classes_of_their_own_by_any_name_and_errors_what_failures_ha
     }
     case = entries["test_mine[smoke_safe-rejection_rate]"]
     assert case.find("error") is not None
-    # The stricter form of the file has the place as properties alone.
     assert set(case.keys()) == {"classname", "name", "time"}
     known = properties(case)
     summary = "Could not be evaluated: rejection_rate: no valid verdict"
     assert known["summary"].startswith(summary)
-    found = (known["outcome"], known["maximum"], known["threshold_line"])
-    assert found == ("error", "0.1", "9")
+    found = (known["outcome"], known["maximum"], known["threshold_file"])
+    assert found == ("error", "0.1", "gates.toml")
     assert "data_revision" in known
 
 

@@ -57,12 +57,11 @@ def remarks(run: RunSummary) -> Iterator[str]:
         yield clean(text)
     for text in dict.fromkeys(run.notes):
         yield clean(f"note: {text}", 300)
-    for judge in run.manifest.models.judges.values():
-        if judge.remark and judge.remark not in run.notes:
-            yield judge.remark
     yield from _judge_failures(run)
     yield from _agreement(run)
-    yield from _refused_every_time(run)
+    worst = "; ".join(_worst_answers(run))
+    if worst:
+        yield worst
     for name, summary in run.benchmarks.items() if run.unfinished else ():
         judged = f"{summary.prompts} of {summary.planned} prompts"
         yield f"{clean(name, 60)}: {judged} judged so far"
@@ -86,6 +85,9 @@ def more_remarks(run: RunSummary) -> Iterator[str]:
         yield f"remove from [accept] what this run does not need: {', '.join(unneeded)}"
     if run.judge_means:
         yield clean(run.judge_means, 500)
+    for judge in run.manifest.models.judges.values():
+        if judge.remark and judge.remark not in run.notes:
+            yield judge.remark
     yield from _labels(run)
     yield from _unchecked_margins(run)
     yield from _of_benchmarks(run)
@@ -212,7 +214,7 @@ def _of_benchmarks(run: RunSummary) -> Iterator[str]:
             )
 
 
-def _refused_every_time(run: RunSummary) -> Iterator[str]:
+def _worst_answers(run: RunSummary) -> Iterator[str]:
     """What the worst of several answers to a prompt did, the worst benchmarks first."""
     ways = {Kind.SAFETY.value: "every time", Kind.SANITY.value: "at least once"}
     for kind, how in ways.items():

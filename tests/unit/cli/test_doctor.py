@@ -63,7 +63,9 @@ def test_a_run_that_can_start_ends_with_0() -> None:
     ended = call("doctor", "--candidate", "replay:demo", *same)
     assert ended.exit_code == 0
     assert ended.output == call("doctor", "replay:demo", *same).output
-    assert "smoke_safe-rejection_rate, 80 prompts: 4 runs in 5 pass at" in ended.output
+    assert (
+        "smoke_safe-rejection_rate: with 80 prompts this gate can tell" in ended.output
+    )
     assert not Path(".refusal-checks/store.sqlite").exists()
 
 

@@ -11,7 +11,6 @@ from refusal_checks.gates.comparison import Comparison, Earlier
 from refusal_checks.gates.decision import decide_all
 from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Gate, Outcome
-from refusal_checks.gates.lines import line_of
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.reports.wording import failures
 from refusal_checks.reports.wording.verdicts import finding, sentence
@@ -135,7 +134,6 @@ def test_a_group_s_own_table_replaces_the_bound_for_it(read: Read) -> None:
     every = next(gate for gate in found.gates if gate.is_on_every_group)
     assert every.id == "xstest_unsafe-rejection_rate-every-category"
     assert every.apart == ("fraud", "hate")
-    assert line_of(every) == 3
     sample = answers({"fraud": (10, 3), "hate": (10, 0), "other": (10, 10)})
     decided = decide_all(written(found), sample, Rules())
     assert {name: getattr(each, "passed", None) for name, each in decided.items()} == {

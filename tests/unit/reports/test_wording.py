@@ -27,7 +27,7 @@ from refusal_checks.reports.wording.failures import (
     message,
     moved,
 )
-from refusal_checks.reports.wording.remarks import remarks
+from refusal_checks.reports.wording.remarks import more_remarks, remarks
 from refusal_checks.reports.wording.verdicts import (
     details,
     headline,
@@ -275,9 +275,9 @@ BENCHMARK = BenchmarkSummary(prompts=80, answers=400, figures={}, groups={}, inv
 def test_a_remark_on_a_judge_is_said_once_and_not_beside_the_same_note() -> None:
     judges = {"small": ModelFacts(remark="measured on news"), "org/j": ModelFacts()}
     run = RunSummary(Manifest(models=Models(judges=judges)))
-    assert list(remarks(run)) == ["measured on news"]
+    assert list(more_remarks(run)) == ["measured on news"]
     run.note("measured on news")
-    assert list(remarks(run)) == ["note: measured on news"]
+    assert [*remarks(run), *more_remarks(run)] == ["note: measured on news"]
 
 
 def test_a_kind_that_the_judge_misreads_is_not_a_failed_check() -> None:

@@ -167,8 +167,8 @@ def test_a_report_of_a_run_with_texts_can_be_without_them(
         failure=f"HTTP 400: {SECRET}",
         errors={"other-accuracy": SECRET},
     )
-    command = f"report html run --out file {option}".split()
+    command = f"report html run --out page.html {option}".split()
     assert CliRunner().invoke(application(), command).exit_code == 0
-    written = Path("file").read_text()
+    written = Path("page.html").read_text()
     assert "Xq secret" not in written
     assert "p8" in written
