@@ -133,12 +133,9 @@ def _in_words(text: str, mistake: typer.BadParameter) -> str:
         text = f"leave out {extra[1]}, or name what it is with an option (--help lists them)."
     elif commands and "Did you mean" not in text:
         text += f" Known: {', '.join(commands)}."
-    text = text.replace("Missing command.", "Name a command.")
     about = getattr(parameter, "help", "")
     if text.startswith("Missing") and about:
         text += f" {about}"
-    text = text.replace("Value error, ", "")
-    text = text.replace("Input should be greater than or equal to", "must be at least")
     return f"{text}\n{context.get_usage()}"
 
 

@@ -16,8 +16,6 @@ from refusal_checks.results.redact import VARIABLE, RedactedFolder, is_redacted
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.spec import Layer, named, override
 
-STORE = Path(".refusal-checks") / "store.sqlite"
-
 
 def add_group(
     app: typer.Typer,
@@ -141,17 +139,10 @@ def read_run(name: str, root: Path) -> RunView:
     return RunView(folder, folder.summary())
 
 
-def require_target(
-    target: Path, root: Path, command: str, right: Iterable[str | Path]
-) -> None:
+def require_target(target: Path, command: str, right: Iterable[str | Path]) -> None:
     """Refuse a run where a file or folder to write belongs; ``right`` shows the right order."""
-    try:
-        summary = run_folder.find(str(target), root).summary_file
-    except DataError:
-        return
     is_name_of_run = target.name in (run_folder.LAST, run_folder.SUMMARY)
-    is_folder_of_run = summary != target and summary.is_file()
-    if is_name_of_run or is_folder_of_run:
+    if is_name_of_run or (target / run_folder.SUMMARY).is_file():
         line = shlex.join(map(str, right))
         raise UserError(
             f"write `refusal-checks {command} {line}`: {target} is a run, and stands where the "

@@ -58,7 +58,7 @@ def accept(
     With --anchor also in DIR/anchor, which later baselines leave as it is. Files of benchmarks that
     the run did not evaluate stay as they are.
     """
-    require_target(folder, runs, "baseline accept", [folder, run])
+    require_target(folder, "baseline accept", [folder, run])
     past = read_run(run, runs)
     _require_whole(past, partial)
     accepted = score_files.load(past.folder.path)

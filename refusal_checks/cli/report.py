@@ -62,7 +62,7 @@ def report(
     target = Path(out or chosen.usual_file)
     if not (out or chosen.usual_file):
         raise UserError(f"report {kind}: add --out: what it takes is no file")
-    require_target(target, root, "report", [kind, run, "--out", "FILE"])
+    require_target(target, "report", [kind, run, "--out", "FILE"])
     if chosen.check:
         chosen.check(target)
     folder = open_run(run, root, redact)

@@ -90,7 +90,7 @@ def contributed(project: Project) -> Project:
 def test_each_recipe_takes_one_file_of_this_package(contributed: Project) -> None:
     # A process of its own: the one that others are forked from has this package loaded.
     code = f"import pytest, sys; assert pytest.main(sys.argv[1:]) == {UNSHOWN}"
-    _python(code, *_options_of_the_office(contributed))
+    _python(code, *_options_of_the_office(contributed, "--refusal-"))
     _require_both_ways_of_judging(contributed)
     said = _command(("benchmarks",))
     assert "office: everyday office requests" in said
@@ -106,16 +106,15 @@ def test_each_recipe_takes_one_file_of_this_package(contributed: Project) -> Non
         assert name in tables
 
 
-def _options_of_the_office(project: Project) -> tuple[str, ...]:
+def _options_of_the_office(project: Project, prefix: str = "--") -> tuple[str, ...]:
     """Those of a run of the page's gates, with its benchmarks, metric, judging and format."""
     first, second = (text for text in TABLES if text.startswith("[office]"))
     metric = second.replace("[office]", "")
     project.write("office.toml", f"{first}{metric}\n[office_brief]{metric}")
-    models = ("--candidate", project.model, "--judge", project.model)
     return (
-        *models,
-        "--thresholds",
-        "office.toml",
+        f"{prefix}candidate={project.model}",
+        f"{prefix}judge={project.model}",
+        f"{prefix}thresholds=office.toml",
         "-m",
         "sanity",
     )
@@ -139,23 +138,16 @@ def test_a_gate_run_uses_what_a_package_adds(
     assert "pass office-apology_rate" in lines
     assert len(lines) == 5
     summary = (installed.runs[0] / "summary.json").read_text()
-    assert "acme-gates 1.0 (acme_gates.apology)" in summary
+    for module in ("apology", "brief", "outcomes"):
+        assert f"acme-gates 1.0 (acme_gates.{module})" in summary
     if mode:
         return
     said = _command(
         ("report", "outcomes", "last", "--out", "again.txt"),
         ("benchmarks",),
-        ("doctor", "--thresholds", "office.toml"),
     )
     assert (installed.path / "again.txt").read_text().splitlines() == lines
-    for part in (
-        "office: everyday office requests",
-        "acme-gates 1.0 (acme_gates.brief): way of judging brief",
-        "acme-gates 1.0 (acme_gates.apology): metric apology_rate",
-        "acme-gates 1.0 (acme_gates.outcomes): report format outcomes",
-        "acme-gates 1.0 (acme_gates.models): models by name",
-    ):
-        assert part in said
+    assert "office: everyday office requests" in said
 
 
 def test_a_threshold_file_names_a_file_beside_it(project: Project) -> None:
