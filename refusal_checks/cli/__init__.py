@@ -136,7 +136,7 @@ def _in_words(text: str, mistake: typer.BadParameter) -> str:
     about = getattr(parameter, "help", "")
     if text.startswith("Missing") and about:
         text += f" {about}"
-    return f"{text}\n{context.get_usage()}"
+    return f"{text.replace('Value error, ', '')}\n{context.get_usage()}"
 
 
 def _complain(text: str) -> None:
