@@ -145,6 +145,6 @@ def require_target(target: Path, command: str, right: Iterable[str | Path]) -> N
     if is_name_of_run or (target / run_folder.SUMMARY).is_file():
         line = shlex.join(map(str, right))
         raise UserError(
-            f"write `refusal-checks {command} {line}`: {target} is a run, and stands where the "
-            "command takes what it should write"
+            f"write `refusal-checks {command} {line}`: {target} is a run, and the command "
+            "expects its output there"
         )

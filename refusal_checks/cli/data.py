@@ -43,7 +43,7 @@ def pull(folder: Folder, benchmark: Names = None, thresholds: Files = None) -> N
             continue
         echo(f"pulled   {public.name}: {entry.prompts} prompts, sha256 {entry.sha256}")
     if failed:
-        raise DataError(f"could not be pulled: {', '.join(failed)}")
+        raise DataError(f"could not pull: {', '.join(failed)}")
 
 
 def _selected(

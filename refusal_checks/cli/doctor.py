@@ -95,7 +95,7 @@ def _facts() -> Iterator[tuple[str, str]]:
     home = Path(os.environ.get("HF_HOME") or "~/.cache/huggingface").expanduser()
     there = next(place for place in (home, *home.parents) if place.exists())
     free = shutil.disk_usage(there).free / 2**30
-    yield "disk", f"{free:.0f} GiB free at {there}, where models are downloaded to"
+    yield "disk", f"{free:.0f} GiB free at {there}, for downloaded models"
 
 
 Check = Callable[[], Sequence[str]]
@@ -116,7 +116,7 @@ def _checks(
     try:
         spec = RunSpec.read(*map(toml_file.find, files), overrides=layers)
         if not spec.candidate.model:
-            yield "run", lambda: ["name MODEL and --judge JUDGE, and it is checked too"]
+            yield "run", lambda: ["name MODEL and --judge JUDGE to check a run, too"]
             return
         config = configure(spec, folders(spec, runs=runs))
     except RefusalChecksError as error:
@@ -137,7 +137,7 @@ def _checks(
         if served and not vllm.runs_on_cpu():
             require_compiler()
         assembly.require_loadable(config, said.append)
-        return said or ["all that its models need is here"]
+        return said or ["everything its models need is here"]
 
     def baseline() -> Sequence[str]:
         names = ", ".join(prepare.check_baseline(config, gates).scores)

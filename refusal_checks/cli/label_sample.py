@@ -69,8 +69,7 @@ def sample_for_labels(
     """
     if is_redacted():
         raise UserError(
-            f"unset ${VARIABLE} for this command: people label what they read, and with it no text "
-            "of a run is shown"
+            f"unset ${VARIABLE} for this command: it hides the texts that people label"
         )
     drawn, wanted = _drawn(of)
     if wanted and n is not None:
@@ -144,7 +143,7 @@ def _answers(
     if not rows:
         raise DataError(
             f"{folder.path}: name a run or a benchmark whose judge tells refusal from compliance: "
-            f"only such verdicts can be labelled, and {', '.join(names or there)} has none"
+            f"people label only such verdicts, and {', '.join(names or there)} has none"
         )
     return rows
 
@@ -164,8 +163,8 @@ def _require_texts(
         )
     if is_without_texts:
         raise DataError(
-            f"{folder.path}: run again without --redact, which reuses stored answers: nobody can "
-            "label the texts of this run, since they are redacted"
+            f"{folder.path}: run again without --redact, which reuses stored answers: the texts of "
+            "this run are redacted, so nobody can label them"
         )
 
 

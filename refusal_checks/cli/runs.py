@@ -65,7 +65,7 @@ def list_runs(
     verbose: Annotated[
         bool,
         typer.Option(
-            "--verbose", "-v", help="Of RUN, show all remarks, statistics and groups."
+            "--verbose", "-v", help="Show all remarks, statistics and groups of RUN."
         ),
     ] = False,
     as_json: AsJson = False,
@@ -79,7 +79,7 @@ def list_runs(
         _show(open_run(run, runs, redact), verbose, as_json)
         return
     if verbose:
-        raise UserError("runs list --verbose: name a run, whose groups it shows")
+        raise UserError("runs list --verbose: name the run whose groups to show")
     rows = [_listed(folder) for folder in run_folder.all_runs(runs)]
     if as_json:
         echo(json_text([asdict(row) for row in rows]))

@@ -24,7 +24,7 @@ COLUMNS = 10_000
 """Most columns of a CSV file: each takes about a hundred bytes for each row."""
 
 SEPARATORS = 1_000_000
-"""Most separators in a line of a CSV file, also within texts."""
+"""Most separators in a line of a CSV file, those within texts included."""
 
 WHOLE = 256 * 2**20
 """Most bytes of data that can only be read whole: a JSON file, or unpacked archive content."""

@@ -50,8 +50,7 @@ RESERVATIONS: Mapping[str, tuple[ReservationKind, str]] = {
     ),
     "bound-weak": (
         "unshown",
-        "a model that does the wrong thing on most prompts meets the bounds of a benchmark, or of "
-        "a part of it",
+        "a model that does the wrong thing on most prompts would pass a benchmark, or a part of it",
     ),
     "margin-alone": (
         "unshown",

@@ -367,7 +367,7 @@ class Gpus:
 def _shortage(needs: Sequence[EngineNeed], number: int, ids: Sequence[str]) -> str:
     names = ", ".join(need.name for need in needs)
     needed = text.count(number, "GPU")
-    return f"{names}: {needed} needed and {len(ids)} there ({', '.join(ids) or 'none'})"
+    return f"{names}: {needed} needed, {len(ids)} found ({', '.join(ids) or 'none'})"
 
 
 def weights_on_each(need: EngineNeed, cut: int) -> float:

@@ -129,7 +129,7 @@ def truncation_remarks(
         )
     if len(unclosed) > len(cut):
         yield (
-            "name the text that ends the candidate's reasoning with candidate.reasoning_end: "
+            "set candidate.reasoning_end to the text that ends the candidate's reasoning: "
             f"{count(len(unclosed) - len(cut), 'answer')} ended without it"
         )
 
@@ -189,7 +189,7 @@ def margin_remark(
         return ""
     widest = 100 * max(margins)
     return (
-        f"{name}: for a margin without the judge's errors label answers of both runs: by its check "
-        f"the judge shows {max(0.0, share):.0%} of a true change, so one of "
+        f"{name}: to keep the judge's errors out of margins, label answers of both runs: by its "
+        f"check the judge shows {max(0.0, share):.0%} of a true change, so one of "
         f"{widest / max(share, 0.01):.3g} points may look like {widest:.3g}"
     )

@@ -133,11 +133,11 @@ def _store(spec: RunSpec, kept: Folders) -> Path:
         raise UserError(f"{spec.where('store.file')}: name a file: {store} is a folder")
     if spec.store.only and spec.store.fresh:
         raise UserError(
-            f"{spec.where('store.only')} and {spec.where('store.fresh')}: give one of them"
+            f"give {spec.where('store.only')} or {spec.where('store.fresh')}, not both"
         )
     if spec.store.reuse and spec.store.fresh:
         raise UserError(
-            f"{spec.where('store.reuse')} and {spec.where('store.fresh')}: give one of them"
+            f"give {spec.where('store.reuse')} or {spec.where('store.fresh')}, not both"
         )
     return store
 

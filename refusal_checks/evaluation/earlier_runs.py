@@ -201,6 +201,6 @@ def _require_possible(
         where = f" of {gate.group_kind} {gate.group}"
     raise ThresholdError(
         f"{gate.source}: {written.id}: allow more than {narrowest:.3g}{more}: with "
-        f"{count(size, 'prompt')}{where} the same model again would fail, because even without "
-        "a single change they do not show that there is none"
+        f"{count(size, 'prompt')}{where} even an unchanged model would fail, because so few "
+        "cannot show that nothing changed"
     )

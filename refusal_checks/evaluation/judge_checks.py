@@ -204,7 +204,7 @@ class JudgeChecks:
         if any(NOT_STORED in _failure(record) for record in failed):
             advice = f"leave out store.only: it asks {check.judge} for nothing"
         elif all("HTTP 400" in _failure(record) for record in failed):
-            advice = f"name another judge, or one at another server, in place of {check.judge}"
+            advice = f"replace {check.judge} with another judge, or with one at another server"
         first = clean(f": {_failure(failed[0])}", 300) if quotes else ""
         return Fault(
             f"{advice}: {len(failed)} of {total} requests of the judge's check failed{first}",
@@ -268,8 +268,8 @@ def untested(
         if _labels_decide(judges[gate.benchmark]):
             if is_model(labelled_by):
                 return (
-                    f"the recorded labels of {labelled_by}, a model, were not tested: name another "
-                    "judge"
+                    f"name another judge: the recorded labels are by {labelled_by}, an untested "
+                    "model"
                 )
         else:
             asks_models = True
@@ -284,12 +284,12 @@ def _untold(judge: str, trust: TrustConfig, check: CheckSet) -> str:
         return ""
     if check.value:
         return (
-            f"{judge} was not tested: give [judge.check] a floor rank_agreement or ends; without, "
-            "one that says the same of all answers reaches it"
+            f"{judge} was not tested: give [judge.check] a floor rank_agreement or ends; without "
+            "one, a judge that says the same of all answers passes"
         )
     return (
-        "a judge that says the same of all answers reaches [judge.check]: raise specificity "
-        "and sensitivity, so that they add up to more than 1"
+        "raise specificity and sensitivity of [judge.check] until they add up to more than 1: a "
+        "judge that says the same of all answers passes now"
     )
 
 
@@ -317,7 +317,7 @@ def untested_scales(
                 check = exchanges(way_of(kind), judges[gate.benchmark])
                 why = _untold(f"the judge of {scale}", trust, check)
         elif is_model(labelled_by):
-            why = f"the recorded {scale} are of {labelled_by}, a model that was not tested"
+            why = f"the recorded {scale} are by {labelled_by}, an untested model"
         else:
             why = ""
         if why:

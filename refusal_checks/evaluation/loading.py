@@ -165,8 +165,8 @@ def _recorded(recording: Recording, whole: Plan, note: Note) -> Plan:
             )
         if len(prompts) < len(whole[name]):
             note(
-                f"{name}: its figures are of the {len(prompts)} prompts of {len(whole[name])} "
-                f"that {recording.path.name} has answers to"
+                f"{name}: its figures cover {len(prompts)} of {len(whole[name])} prompts: "
+                f"{recording.path.name} answers no others"
             )
     return plan
 

@@ -160,8 +160,8 @@ def _require_different(named: Sequence[str], identities: Sequence[object]) -> No
     for place, identity in enumerate(identities):
         if identity in identities[:place]:
             raise ModelError(
-                f"--judge {named[place]}: named twice with the same settings; name it once, so "
-                "that it does not count double, or give each its own judge.template_variables"
+                f"--judge {named[place]}: name it once, or give each its own "
+                "judge.template_variables: with the same settings, it would count twice"
             )
 
 

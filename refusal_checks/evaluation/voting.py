@@ -29,7 +29,7 @@ class UnreadableError(InfrastructureError):
         super().__init__(
             f"turn off the thinking of judge {judge.name}, for example with "
             "--set judge.template_variables.enable_thinking=false, or name another judge: "
-            f"none of its first {FIRST} answers is a rating, so it was not asked for more ({why})"
+            f"none of its first {FIRST} answers is a rating, so the run stopped asking it ({why})"
         )
         self.judge = judge
 

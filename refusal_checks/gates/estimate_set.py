@@ -77,6 +77,6 @@ class EstimateSet:
             return
         shown = f"{self.metric.show(low)} to {self.metric.show(high)}"
         raise EvaluationError(
-            "label the prompts that were skipped, which alone decide this gate "
+            "label the skipped prompts, which alone decide this gate "
             f"({shown}): {used.note}"
         )

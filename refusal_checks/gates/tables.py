@@ -126,7 +126,7 @@ class Bounds(Frozen):
     def _bounds_something(self) -> Bounds:
         ends = [getattr(self, name) for name in ("min", "max", *MARGINS)]
         if all(end is None for end in ends) and not self.only_waives:
-            raise ValueError("needs min or max, max_drop or max_rise")
+            raise ValueError("write min, max, max_drop or max_rise")
         if self.min is not None and self.max is not None and self.min > self.max:
             raise ValueError(f"min {self.min:g} is above max {self.max:g}")
         return self
@@ -260,7 +260,7 @@ def read_tables(
             own = sorted(values.keys() - FOR_ANY)
             if name in benchmarks and own:
                 raise ThresholdError(
-                    f"{where} {own[0]}: this benchmark brings its own data; give yours another name"
+                    f"{where} {own[0]}: rename your benchmark: {name} brings its own data"
                 )
             for key in {"file", "rubric"} & values.keys():
                 values[key] = str(path.parent / values[key])

@@ -125,8 +125,8 @@ def _require_own_ids(gates: Iterable[Gate]) -> None:
         other = by_id.setdefault(gate.id, gate)
         if other is not gate:
             raise ThresholdError(
-                f"{gate.source}: two gates have the id {gate.id}: groups "
-                f"{other.group_kind}.{other.group} and {gate.group_kind}.{gate.group}; keep one"
+                f"{gate.source}: keep one of the two gates with the id {gate.id}, of groups "
+                f"{other.group_kind}.{other.group} and {gate.group_kind}.{gate.group}"
             )
 
 

@@ -122,7 +122,7 @@ class Verdict:
         if self.outcome is not Outcome.INCONCLUSIVE:
             return ""
         if self.comparison and self.comparison.missing and self.gate.has_margins:
-            return f"its change is not known: {self.comparison.missing}"
+            return f"its change is unknown: {self.comparison.missing}"
         return self.caution
 
     @property

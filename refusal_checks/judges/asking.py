@@ -175,8 +175,8 @@ class Reading:
         if reads in ("label", "pattern") and self.verdict:
             return readers.reader(prompt.head, where, self.verdict), None
         raise ModelError(
-            f'{where}: write another way of reading than reads = "{reads}": this benchmark\'s '
-            "judge cannot use it"
+            f"{where}: change reads: this benchmark's judge cannot use "
+            f'reads = "{reads}"'
         )
 
 
@@ -361,7 +361,7 @@ def build(setup: JudgeSetup | None, own: str, reading: Reading) -> Judge:
             f"judge.rationales=false: in {instructions.name}, write a line {template.ORDER} "
             f"above what orders the form of the answer, and below that a line {template.ALONE} "
             'and the order to reply "refusal" or "compliance" alone; or leave out '
-            "judge.rationales. Without these lines nothing tells how to ask for the verdict alone"
+            "judge.rationales. Only these lines tell how to ask for the verdict alone"
         )
     read_alone = {"reads": JSON, "labels": {}, "pattern": (), "values": {}}
     head = instructions.head.model_copy(update=read_alone)

@@ -30,7 +30,7 @@ OVERLAP = 200
 """Characters that two requests for one answer share, so that none cuts a sentence."""
 
 SHORTEST = 2 * OVERLAP
-"""Characters of a text that is divided further where a server calls it too long."""
+"""Divide a text with more characters than this if the server calls it too long."""
 
 MOST_NAMED = 5
 """Most categories that a rationale names."""

@@ -329,6 +329,6 @@ def _require_different(panel: Panel) -> None:
         first = by_identity.setdefault(judge.identity, judge.name)
         if first != judge.name:
             raise ModelError(
-                f"--judge {judge.name}: the same judge as {first}, so its vote "
-                "would count twice; give each its own template_variables or judge.prompt"
+                f"--judge {judge.name}: give each its own template_variables or judge.prompt: "
+                f"it is the same judge as {first}, so its vote would count twice"
             )

@@ -1,4 +1,4 @@
-"""Parse the output of judge models; whatever is not certain is invalid.
+"""Parse the output of judge models; whatever is uncertain is invalid.
 
 First come the JSON objects that this project's prompts ask for, then verdicts alone and recorded
 verdicts of LLM-Refusal-Evaluation; ``readers`` reads what the head of a prompt declares.

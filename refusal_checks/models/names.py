@@ -116,7 +116,7 @@ class Extras:
 def parse_candidate(name: str, extras: Extras = Extras()) -> CandidateModel:
     if name.startswith("replay:"):
         if name == "replay:":
-            raise ModelError(f"--candidate {name}: no file is named; write replay:FILE")
+            raise ModelError(f"--candidate {name}: write replay:FILE, with a file")
         path = expanded(name.removeprefix("replay:"))
         if name in DEMO_RECORDINGS:
             path = Path(__file__).parent / "recordings" / f"{path}.jsonl"
@@ -126,7 +126,9 @@ def parse_candidate(name: str, extras: Extras = Extras()) -> CandidateModel:
         return Replay(name, path, extras.reasoning_end, extras.judge_reasoning)
     if name in RULE_JUDGES or is_mute(name):
         shown = _shown(name)
-        raise ModelError(f"--candidate {shown}: this is a judge; use --judge {shown}")
+        raise ModelError(
+            f"--candidate {shown}: use --judge {shown}, since this is a judge"
+        )
     return _model(name, extras, "--candidate")
 
 
@@ -135,7 +137,7 @@ def parse_judge(name: str, extras: Extras = Extras()) -> JudgeModel:
         return Rule(name)
     if name.startswith("replay:"):
         raise ModelError(
-            f"--judge {_shown(name)}: recorded answers cannot act as a judge; use labels or keyword"
+            f"--judge {_shown(name)}: use labels or keyword, since recorded answers cannot judge"
         )
     if name.startswith(MODERATION):
         return _moderation(name, extras)
@@ -218,7 +220,7 @@ def _served(name: str, base: str, extras: Extras, option: str) -> Served | None:
         return Served(name, str(resolved(folder)), **vars(extras))
     if folder.is_file():
         raise ModelError(
-            f"{option} {base}: a file is not a model; for recorded answers, write replay:{base}"
+            f"{option} {base}: for recorded answers, write replay:{base}; a file is no model"
         )
     if _HOSTED.fullmatch(base) and not extras.program:
         raise ModelError(

@@ -77,9 +77,7 @@ def activate(config: pytest.Config) -> Gates:
 
 def _register(config: pytest.Config, part: object, name: str) -> None:
     if config.pluginmanager.register(part, name) is None:
-        raise pytest.UsageError(
-            f"-p no:{name}: leave it out: without it gates are not decided"
-        )
+        raise pytest.UsageError(f"leave out -p no:{name}: gates need this plugin")
 
 
 def pytest_collect_file(
@@ -116,7 +114,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         modules = [definition.func.__module__ for definition in definitions]
         if __name__ in modules[:-1]:
             raise pytest.UsageError(
-                f"{modules[-1]}: rename the fixture {name}: it takes the place of the one that "
+                f"{modules[-1]}: rename the fixture {name}: it replaces the one that "
                 "decides gates"
             )
     ours = {"refusal_verdict", "refusal_judge_figure"}

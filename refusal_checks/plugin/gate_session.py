@@ -156,8 +156,8 @@ class GateSession:
             # In a wrong folder, other gates than one's own would decide without a word.
             listener(
                 Notice(
-                    f"no thresholds/default.toml in {self._config.rootpath}: these gates are those "
-                    "that come with refusal-checks"
+                    f"no thresholds/default.toml in {self._config.rootpath}: these gates "
+                    "come with refusal-checks"
                 )
             )
 
@@ -258,7 +258,7 @@ class GateSession:
         given = {"-k": self._config.option.keyword, "-m": self._config.option.markexpr}
         asked = " ".join(f"{option} {text!r}" for option, text in given.items() if text)
         if not asked:
-            yield "no gate was collected: `refusal-checks init` writes the test file that has them"
+            yield "run `refusal-checks init`, which writes the test file of gates: none is here"
             return
         ids = [*self.judge_figures, *self.spec.ids]
         parts = set(ids)
@@ -311,5 +311,5 @@ def _usage_errors() -> Iterator[None]:
         if not place:
             raise
         raise pytest.UsageError(
-            f"mend {place}: this extension raised {type(fault).__name__}: {clean(str(fault), 500)}"
+            f"fix {place}: this extension raised {type(fault).__name__}: {clean(str(fault), 500)}"
         ) from None

@@ -60,7 +60,7 @@ OPTIONS = (
         is_repeatable=True,
     ),
     Option("samples", "N", "answers for each prompt"),
-    Option("limit", "N", "most prompts of each benchmark, as a stratified sample"),
+    Option("limit", "N", "maximum prompts of each benchmark, as a stratified sample"),
     Option("seed", "N", "seed of the answers"),
     Option(
         "baseline",
@@ -75,7 +75,7 @@ OPTIONS = (
     ),
     Option("html", "FILE", "write the page with gates, charts and answers"),
     Option("redact", "", "show hashes and lengths in place of texts"),
-    Option("fresh", "", "ask for everything anew, whatever is stored"),
+    Option("fresh", "", "ask for everything again, whatever is stored"),
     Option("store", "FILE", "file of stored answers and verdicts"),
     Option("runs", "DIR", "folder of the runs"),
     Option("data", "DIR", "mirror of public data, from `refusal-checks data pull`"),

@@ -89,7 +89,7 @@ class SessionEnd:
             asked = name if name in gates else None
             if not explains(run.summary, asked, phase):
                 unexplained.append(
-                    f"mend or deselect {nodeid}: it failed, and no verdict says why"
+                    f"fix or deselect {nodeid}: it failed, and no verdict says why"
                 )
         if not run.folder.has_begun:
             unexplained.append(

@@ -105,7 +105,7 @@ def _sections(run: RunSummary) -> Iterator[Sequence[str]]:
     yield "", f"**{escape(placeless(decision.line), 2000)}**", ""
     for name, data in manifest.data.items():
         if data.is_partial:
-            scope = f"its figures are of the {data.prompts} prompts of {data.usual}"
+            scope = f"its figures cover {data.prompts} of {data.usual} prompts"
             yield [f"- {escape(name)}: {scope}"]
     yield [f"- {escape(placeless(line), 600)}" for line in manifest.left_out]
     header, ruler, *lines = _gates(run)

@@ -221,7 +221,7 @@ def _footer(summary: RunSummary, folder: Path) -> Iterator[str]:
 def _judge(judge: JudgeCheck) -> Iterator[str]:
     """Whether the judge is trusted, with the figures of its check."""
     trusted = "is trusted" if judge.is_trusted else "is NOT trusted"
-    cost = f"at most {judge.asked} verdicts asked for, {judge.seconds:.1f} s"
+    cost = f"up to {judge.asked} verdicts requested, {judge.seconds:.1f} s"
     yield f"judge {clean(judge.judge, 60)} {trusted} by its own check ({cost}):"
     for check in judge.checks:
         if check.figure not in KINDS or not check.passed:

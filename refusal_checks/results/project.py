@@ -21,7 +21,7 @@ RUNS_KEY = "refusal_checks_runs"
 """The key of a pytest configuration that names the folder of runs."""
 
 FOLDER_KEY = "refusal_checks_folder"
-"""The key that names the folder of store and runs."""
+"""The key that names the folder for the store and the runs."""
 
 # pytest's own order; the first file that has such a table is the configuration.
 _FILES = (

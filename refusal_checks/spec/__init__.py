@@ -183,9 +183,7 @@ class RunSpec(BaseModel):
             changed[name] = read_table(name, TABLES[name], [before, layer])
         if content.keys() - own:  # gates, and the settings that they depend on
             if self.gates and not self._layers:
-                raise UserError(
-                    f"{written}: read the run from a file, to change its gates"
-                )
+                raise UserError(f"{written}: to change gates, read the run from a file")
             merged = type(self)._merged([*self._layers, layer], self.files)
             for name in ("gates", "benchmarks", "notes", "settings"):
                 changed[name] = getattr(merged, name)

@@ -85,10 +85,10 @@ class ModelTable(Frozen):
     """How models of a role are asked."""
 
     concurrency: int = Field(
-        CONNECTIONS, ge=1, description="most requests in flight to its server"
+        CONNECTIONS, ge=1, description="maximum requests in flight to its server"
     )
     requests_per_minute: PerMinute = Field(
-        None, description="most requests per minute to a server that others run"
+        None, description="maximum requests per minute to a server that others run"
     )
     devices: Annotated[str, BeforeValidator(_as_text)] = Field(
         "",
@@ -121,12 +121,12 @@ class CandidateTable(ModelTable):
     reasoning_end: str = Field("", description=_REASONING_END)
     judge_reasoning: bool | None = Field(
         None,
-        description="judge the reasoning as a part of the answer, because users see it; false "
+        description="judge the reasoning as part of the answer, because users see it; false "
         "where they do not",
     )
     filtered: Filtered = Field(
         "invalid",
-        description="how an answer counts that the server's content filter withheld; as a refusal "
+        description="what an answer withheld by the server's content filter counts as; refusal "
         "where users meet the same filter",
     )
 
@@ -174,7 +174,7 @@ class JudgeTable(ModelTable, JudgeSampling):
     )
     thresholds: Thresholds = Field(
         Thresholds(),
-        description="from which probability on an answer counts as a refusal",
+        description="probability from which an answer counts as a refusal",
     )
     partial: PartialCount = Field(
         "refusal",
@@ -206,7 +206,7 @@ class SamplingTable(Sampling):
     @model_validator(mode="after")
     def _has_one_prompt(self) -> Self:
         if self.system_prompt and self.system_prompt_file:
-            raise ValueError("system_prompt and system_prompt_file: give one of them")
+            raise ValueError("give system_prompt or system_prompt_file, not both")
         return self
 
     @property
@@ -236,7 +236,7 @@ class EngineTable(Frozen):
 
     command: str = Field(
         "",
-        description="program that starts the engine in place of vLLM's own; it gets the engine's "
+        description="program that starts the engine instead of vLLM's own, with the engine's "
         "arguments",
     )
     placement: Wanted = Field(
@@ -293,7 +293,7 @@ class StoreTable(Frozen):
     )
     fresh: bool = Field(
         False,
-        description="ask for everything anew, and never use again what is stored of these models",
+        description="ask for everything again, and never reuse what is stored of these models",
     )
     reuse: bool = Field(
         False,

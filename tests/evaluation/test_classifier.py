@@ -177,7 +177,7 @@ DECLARED = {"format": "{request} {answer}", "refusal_label": "yes"}
         ),
         ([URL], FORM.replace("refusal_label", "#"), {}, {}, "refusal_label"),
         ([URL], FORM, {}, {"judge_prompt": "wildguard"}, "leave out judge.prompt"),
-        ([URL, URL], FORM, {}, {}, "named twice with the same settings"),
+        ([URL, URL], FORM, {}, {}, "with the same settings, it would count twice"),
         (
             ["enc"],
             "",

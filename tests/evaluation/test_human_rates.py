@@ -136,7 +136,7 @@ def test_a_margin_needs_labels_of_both_releases(project: Project) -> None:
     by_the_judge = project.evaluate(**run)
     assert by_the_judge.counts == {"failed": 1}
     by_the_judge.says(
-        "its change is not known: label a sample of the earlier run's answers too"
+        "its change is unknown: label a sample of the earlier run's answers too"
     )
     found = project.evaluate(**run)
     assert found.counts == {"passed": 1}

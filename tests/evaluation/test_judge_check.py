@@ -60,7 +60,7 @@ def test_a_judge_that_is_right_is_trusted_and_its_answers_are_stored(
     require_parts(Page(Path("page.html")).words, [f"The {means}"])
     found.says(
         f"the {means}",
-        f"is trusted by its own check (at most {canary_size()} verdicts asked for, * s):",
+        f"is trusted by its own check (up to {canary_size()} verdicts requested, * s):",
         "pass judge specificity 100.0% [[]*[]], n = *; must be at least 95.0%",
         "pass judge injection 100.0%",
         "pass judge invalid_rate 0.0%",
@@ -72,7 +72,7 @@ def test_a_judge_that_is_right_is_trusted_and_its_answers_are_stored(
     assert again.counts == {"passed": 4}
     again.says(
         "no gate is selected: only the judge is checked; run folder ",
-        "is trusted by its own check (at most 0 verdicts asked for,",
+        "is trusted by its own check (up to 0 verdicts requested,",
     )
 
 
@@ -134,7 +134,7 @@ def test_a_judge_whose_server_refuses_is_not_blamed(
     found = checked.evaluate(reports_redact=redacted)
     assert found.counts == {"error": 3}
     found.says(
-        f"name another judge, or one at another server, in place of {checked.model}: "
+        f"replace {checked.model} with another judge, or with one at another server: "
         f"{canary_size()} of {canary_size()} requests of the judge's check",
         "May it ship? NOT DECIDED",
     )
@@ -481,7 +481,7 @@ def test_a_judge_of_ratings_that_thinks_is_stopped_and_told_how_to(
     found = rate(project, lambda body: {"<": 1.0}, reports_markdown="comment.md")
     found.says(
         "May it ship? NOT DECIDED: turn off the thinking of judge http",
-        "none of its first 20 answers is a rating, so it was not asked for more (100.0% of the",
+        "none of its first 20 answers is a rating, so the run stopped asking it (100.0% of the",
         "1 gate could not be evaluated",
         "--set judge.template_variables.enable_thinking=false",
     )

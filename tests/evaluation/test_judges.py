@@ -123,7 +123,7 @@ def test_judges_that_cannot_be_are_refused_before_anything_is_asked_for(
 ) -> None:
     same = f"{moodily.server.url}/#fake"
     moodily.refuses(
-        "/v1/#fake: the same judge as http://127.0.0.1",
+        "/v1/#fake: give each its own*it is the same judge as http://127.0.0.1",
         judge_model=[moodily.model, same],
     )
     moodily.refuses(

@@ -167,7 +167,7 @@ def test_a_recording_of_a_part_says_its_scope_in_every_report(project: Project) 
     project.refuses("no answers for 20 of the 80 *recording.partial=true", **run)
     project.setenv("GITHUB_STEP_SUMMARY", "step.md")
     found = project.evaluate(recording_partial=True, reports_html="report.html", **run)
-    scope = "its figures are of the 60 prompts of 80"
+    scope = "its figures cover 60 of 80 prompts"
     found.says(f"smoke_safe: {scope}")
     for name in ("report.html", "step.md"):
         assert scope in Path(name).read_text()

@@ -249,7 +249,7 @@ ASKED = (
             informed,
             SAFE_GATE + CHECK % 0.0,
             {},
-            ("a judge that says the same of all answers reaches [judge.check]",),
+            ("raise specificity and sensitivity of [judge.check]",),
         ),
         (
             informed,

@@ -118,7 +118,7 @@ def test_a_fresh_run_replaces_what_is_stored(project: Project) -> None:
     assert project.evaluate(**REUSE, **KEYWORD).answer == "no"
     assert not project.server.requests
     project.refuses(
-        "store.reuse*store.fresh = True: give one of them", store_fresh=True, **REUSE
+        "give *store.reuse* or store.fresh = True, not both", store_fresh=True, **REUSE
     )
 
 

@@ -992,7 +992,7 @@ WAYS = (
     Way(content_in_base64, "no", 1, "smoke_unsafe-rejection_rate 0%"),
     Way(judge_that_reads_no_request, "unshown", 7, "judge-weak"),
     # More ways.
-    Way(labels_of_the_refusals_alone, "open", 1, "label the prompts that were skipped"),
+    Way(labels_of_the_refusals_alone, "open", 1, "label the skipped prompts"),
     Way(labels_that_nobody_drew, "open", 4, "are the labels swapped?"),
     Way(content_before_the_end_of_reasoning, "unshown", 7, "reasoning-end"),
     Way(ended_by_a_stop_text, "unshown", 7, "answers-stopped"),

@@ -105,7 +105,7 @@ def test_a_call_with_a_candidate_fails_if_it_tests_no_gate(project: Project) -> 
     named = ("--candidate", project.model, *KEYWORD)
     result = project.run(*named, "test_other.py")
     assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
-    no_gate = "no gate was collected: `refusal-checks init` writes the test file"
+    no_gate = "run `refusal-checks init`, which writes the test file of gates"
     assert no_gate in shown(result)
     none = shown(project.run(*named, "-k", "other"))
     assert "-k 'other' selects none of 3 gates" in none
@@ -285,7 +285,7 @@ def test_clean(%s):
         (
             "test_others.py",
             "def test_mine():\n    assert not 'right'\n",
-            f"{OPEN}: mend or deselect test_others.py::test_mine: it failed, and no verdict",
+            f"{OPEN}: fix or deselect test_others.py::test_mine: it failed, and no verdict",
         ),
         ("test_early.py", CLEANER % "refusal_verdict", OPEN),
         ("test_later.py", CLEANER % "", f"{OPEN}: run it again: its folder "),

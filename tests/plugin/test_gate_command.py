@@ -93,7 +93,7 @@ def test_the_repository_s_default_file_is_found_else_the_shipped_one(
     assert result.outlines[0] == "refusal_checks/suite.py::test_judge[specificity]"
     assert test.format("xstest_safe") in result.outlines
     result = gate(theirs, "a/b", "--judge=keyword")
-    assert "these gates are those that come with refusal-checks" in shown(result)
+    assert "these gates come with refusal-checks" in shown(result)
     theirs.thresholds(THRESHOLDS)
     result = gate(theirs, "--collect-only", "-q")
     result.stdout.no_fnmatch_line("*xstest*")

@@ -61,7 +61,7 @@ def read(write: Write, text: str = "", *settings: str, gates: str = GATE) -> Run
         ("", ("sampling=2",), "--set sampling=2: [sampling]: must be a table"),
         ("", ("judge.check=false",), "leave it out, or write { specificity = ... }"),
         ("", ("sampling.samples",), "write --set TABLE.KEY=VALUE, as in"),
-        ("", ("sampling samples=2",), "'sampling samples' is no key of a table"),
+        ("", ("sampling samples=2",), "'sampling samples' names no key of a table"),
         (
             "",
             ("candidate.args=[--dtype=float32, --seed 1]",),
@@ -164,7 +164,7 @@ def test_a_system_prompt_is_given_once_and_may_be_a_file(write: Write) -> None:
     write("prompt.txt", "from the file\n")
     own = '[sampling]\nsystem_prompt_file = "prompt.txt"'
     assert read(write, own).sampling.drawn.system_prompt == "from the file"
-    with pytest.raises(UserError, match="give one of them"):
+    with pytest.raises(UserError, match="not both"):
         read(write, f"{own}\nsystem_prompt = 'said'")
     replaced = ("sampling.system_prompt=said", "sampling.system_prompt_file=")
     assert read(write, own, *replaced).sampling.drawn.system_prompt == "said"

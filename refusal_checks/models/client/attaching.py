@@ -243,7 +243,9 @@ def _some(names: Collection[str]) -> str:
 
 def _wants_key(option: str) -> str:
     variable = _key_variable(option)
-    return f"the server wants an API key; set {variable} (or OPENAI_API_KEY) to a valid one"
+    return (
+        f"set {variable} (or OPENAI_API_KEY) to a valid API key: the server wants one"
+    )
 
 
 def _key_variable(option: str) -> str:

@@ -25,8 +25,8 @@ def proxy(url: str) -> str | None:
     if not _is_proxy(named):
         raise ModelError(
             f"{parts.scheme.upper()}_PROXY: write http://HOST:PORT, or http://USER:PASSWORD@HOST:"
-            "PORT, its characters quoted (%40 for @): its value, which may hold a password and is "
-            "not shown, is not the URL of a proxy"
+            "PORT, with special characters quoted (%40 for @): its value is not the URL of a "
+            "proxy. It is not shown, since it may hold a password"
         )
     return named
 

@@ -22,8 +22,8 @@ _REASONING = (
         "assistantfinal",
     ),
 )
-"""How texts begin that hold their reasoning (R1, Qwen; Mistral; gpt-oss, with its tokens and with
-these dropped), and what ends it."""
+"""What begins the reasoning in a text (R1, Qwen; Mistral; gpt-oss, with its tokens and without
+them), and what ends it."""
 
 
 _FINAL = re.compile(r"<\|channel\|>final(?: ?<\|constrain\|>\w{1,20})?<\|message\|>")

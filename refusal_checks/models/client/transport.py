@@ -167,7 +167,7 @@ class HttpTransport:
                     read = partial(self._read, reply, answered_by)
                     return await _content(reply, most, read)
             raise EndpointError(
-                f"{url}: redirected more than {_HOPS} times; name another URL"
+                f"{url}: name another URL: this one redirected more than {_HOPS} times"
             )
         except EndpointError as fault:
             # A header may hold a key, too, and JSON that is quoted in JSON.

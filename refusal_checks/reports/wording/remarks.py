@@ -209,8 +209,8 @@ def _of_benchmarks(run: RunSummary) -> Iterator[str]:
             )
         if summary.cut:
             yield (
-                f"{name}: the judge did not see all of {summary.cut} of {summary.answers} answers, "
-                "which were too long for it"
+                f"{name}: {summary.cut} of {summary.answers} answers were too long for the judge "
+                "to see in full"
             )
 
 

@@ -61,7 +61,7 @@ def sentence(verdict: Verdict) -> str:
         text += f", {by_judge}{_moved(verdict, comparison)}"
         text += carried(verdict, comparison)
     if verdict.skipped:
-        text += "; its change was not checked, for want of a baseline"
+        text += "; without a baseline its change was not checked"
     return f"{text}{_doubt(verdict)}."
 
 

@@ -68,7 +68,7 @@ def peculiar_answers(name: str, figures: BenchmarkSummary) -> Iterator[Reservati
         codes = ", ".join(sorted(figures.unmeasured)[:5])
         yield reservation(
             "language-unmeasured",
-            f"the judge was not measured in {codes} ({unmeasured} answers to {name})",
+            f"nothing measured the judge in {codes} ({unmeasured} answers to {name})",
         )
 
 

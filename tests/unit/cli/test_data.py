@@ -81,7 +81,7 @@ def test_the_benchmarks_of_a_threshold_file(pulled: Path, write: Write) -> None:
 
 @pytest.mark.usefixtures("offline")
 def test_without_a_network_every_failure_is_told(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="could not be pulled: xstest_safe, sorrybench"):
+    with pytest.raises(DataError, match="could not pull: xstest_safe, sorrybench"):
         data(
             "pull", tmp_path, "--benchmark", "xstest_safe", "--benchmark", "sorrybench"
         )
@@ -99,5 +99,5 @@ def test_gated_data_is_only_fetched_if_it_is_named(
     )
     assert skipped in capsys.readouterr().out
     assert "wildguardtest" not in str(fault.value)
-    with pytest.raises(DataError, match="could not be pulled: wildguardtest_safe"):
+    with pytest.raises(DataError, match="could not pull: wildguardtest_safe"):
         data("pull", tmp_path, "--benchmark", "wildguardtest_safe")

@@ -154,14 +154,14 @@ def test_the_user_s_cores_are_the_judge_s_alone() -> None:
 @pytest.mark.parametrize(
     ("devices", "models", "request_", "says"),
     [
-        ("1 gpu 80", PAIR, SPLIT, "2 GPUs needed and 1 there .*turns"),
+        ("1 gpu 80", PAIR, SPLIT, "2 GPUs needed, 1 found .*turns"),
         ("1 cpu 22", PAIR, SPLIT, "2 engines for 1 core: use --set engine.placement=turns"),
         ("2 gpu 80", PAIR, replace(SPLIT, judge_devices=("2",)), "no device 2 .*: 0,1"),
         ("2 gpu 80", PAIR, PlacementRequest("split", ("1",), ("1",)), "both name 1"),
         ("2 gpu 80", "candidate 15 -tp 2, judge 40", PlacementRequest("split", ("0",), ("1",)),
-         "org/candidate: 2 GPUs needed and 1 there"),
+         "org/candidate: 2 GPUs needed, 1 found"),
         ("two of three", "both 15 -tp 3", AUTO,
-         "3 GPUs needed and 2 there .*others use GPU 1; name it in CUDA_VISIBLE_DEVICES"),
+         "3 GPUs needed, 2 found .*others use GPU 1; name it in CUDA_VISIBLE_DEVICES"),
         ("1 gpu 80", "both 15, judge 40", PlacementRequest("turns"), "both turns need it"),
         ("1 gpu 24", "candidate 15, judge 13", TOGETHER,
          "^use --set engine.placement=turns: org/candidate .15.0 GiB. and org/judge .13.0 GiB. do "
@@ -185,9 +185,9 @@ def test_the_user_s_cores_are_the_judge_s_alone() -> None:
         ("two slices", "candidate 3 -tp 2", AUTO,
          "^org/candidate: leave out the arguments that spread it over 2 devices"),
         ("4 gpu 80", "candidate 15 -tp 8, judge 13", AUTO,
-         "^org/candidate: 8 GPUs needed and 4 there .0, 1, 2, 3.: spread it over fewer"),
+         "^org/candidate: 8 GPUs needed, 4 found .0, 1, 2, 3.: spread it over fewer"),
         ("2 gpu 80", PAIR, PlacementRequest(candidate_devices=("0", "1")),
-         "^org/judge: 1 GPU needed and 0 there .none.: give more with"),
+         "^org/judge: 1 GPU needed, 0 found .none.: give more with"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_placed_says_so(

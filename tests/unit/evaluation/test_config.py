@@ -100,7 +100,7 @@ def test_several_verdicts_are_asked_of_a_model_beside_a_rule() -> None:
         ),
         (
             {"store_only": True, "store_fresh": True},
-            "store.only = True and store.fresh = True: give one of them",
+            "give store.only = True or store.fresh = True, not both",
         ),
         ({"store_file": "."}, "store.file = '.': name a file: "),
         ({"engine_command": "serve it"}, "leave it out: no model of this run is st"),
@@ -128,7 +128,7 @@ def test_several_verdicts_are_asked_of_a_model_beside_a_rule() -> None:
         ),
         (
             {"judge_model": [TWO[0], TWO[0]]},
-            "named twice with the same settings",
+            "with the same settings, it would count twice",
         ),
         (
             {"judge_temperature": 0.6, "judge_samples": 3},

@@ -41,7 +41,7 @@ def thinking(tokens: int, room: int = 0, reason: str = "length") -> Completion:
         (
             thinking(30, reason="stop"),
             [
-                "name the text that ends the candidate's reasoning with candidate.reasoning_end: "
+                "set candidate.reasoning_end to the text that ends the candidate's reasoning: "
                 "1 answer ended without it"
             ],
         ),

@@ -159,7 +159,11 @@ def test_gates_can_be_chosen(spec: RunSpec) -> None:
             '    spec.with_values({"candidate.model": "ORG/MODEL", "judge.',
         ),
         ("judge.model", "replay:x", "use labels or keyword"),
-        ("candidate.model", "keyword", "this is a judge; use judge.model keyword"),
+        (
+            "candidate.model",
+            "keyword",
+            "use judge.model keyword, since this is a judge",
+        ),
         ("candidate.model", "nowhere/at all", "nowhere/at all"),
         ("own.file", "none.csv", "none.csv"),
         ("reports.html", ".", "name a file: it is a folder"),

@@ -155,7 +155,7 @@ def test_what_is_a_judge_alone_is_no_candidate_and_what_answers_no_judge(
     tmp_path: Path,
 ) -> None:
     assert parse_judge("keyword") == Rule("keyword")
-    with pytest.raises(ModelError, match="this is a judge; use --judge keyword"):
+    with pytest.raises(ModelError, match="use --judge keyword, since this is a judge"):
         parse_candidate("keyword")
     with pytest.raises(
         ModelError, match=r'; did you mean "keyword"\? If not, name a folder'
@@ -163,9 +163,9 @@ def test_what_is_a_judge_alone_is_no_candidate_and_what_answers_no_judge(
         parse_judge("keywrod")
     with pytest.raises(ModelError, match="no such folder; name a folder"):
         parse_candidate("keywrod")
-    with pytest.raises(ModelError, match="recorded answers cannot act as a judge"):
+    with pytest.raises(ModelError, match="recorded answers cannot judge"):
         parse_judge(f"replay:{tmp_path}")
-    with pytest.raises(ModelError, match="no file is named; write replay:FILE"):
+    with pytest.raises(ModelError, match="write replay:FILE, with a file"):
         parse_candidate("replay:")
 
 
@@ -173,7 +173,7 @@ def test_a_moderation_endpoint_is_a_judge() -> None:
     name = "moderation:https://node/v1#m"
     endpoint = Attached(name, "https://node/v1", "m", moderates=True)
     assert parse_judge(name) == endpoint
-    with pytest.raises(ModelError, match="this is a judge; use --judge moderation:"):
+    with pytest.raises(ModelError, match="use --judge moderation:"):
         parse_candidate(name)
 
 

@@ -69,7 +69,7 @@ def test_a_classifier_can_only_judge(provide: Provide, tmp_path: Path) -> None:
     judge = parse_judge("guard")
     assert isinstance(judge, Served)
     assert judge.path == str(tmp_path)
-    with pytest.raises(ModelError, match="this is a judge; use --judge guard"):
+    with pytest.raises(ModelError, match="use --judge guard"):
         parse_candidate("guard")
 
 

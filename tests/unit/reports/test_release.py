@@ -247,7 +247,7 @@ OTHER = Gate("other", "rejection_rate", minimum=0.2)
         (
             "language-unmeasured",
             figures(records("R " * 50), unmeasured={"sw": 3}),
-            "the judge was not measured in sw (3 answers to unsafe)",
+            "nothing measured the judge in sw (3 answers to unsafe)",
         ),
         (
             "no-bound",

@@ -193,7 +193,7 @@ def test_only_verdicts_of_refusal_can_be_labelled(run: Path) -> None:
     RunFolder(run).write_records("degrees", graded)
     assert "of big, small." in sample_for_labels(run, "--n", "40")
     with pytest.raises(
-        DataError, match="only such verdicts can be labelled, and degrees has none"
+        DataError, match="people label only such verdicts, and degrees has none"
     ):
         sample_for_labels(run, "--benchmark", "degrees")
 
