@@ -57,21 +57,14 @@ Runs = Annotated[
 ]
 
 
-def _usual(context: typer.Context, parameter: typer.CallbackParam, named: Path) -> Path:
-    """Return the folder given on the command line, even the default's name; else the project's."""
-    source = context.get_parameter_source(str(parameter.name))
-    if source and source.name == "DEFAULT":
-        return project.usual_root()
-    return named
-
-
 Root = Annotated[
     Path,
     typer.Option(
         "--runs",
         metavar="DIR",
-        callback=_usual,
-        help="The folder that holds the runs ($REFUSAL_CHECKS_RUNS).",
+        default_factory=project.usual_root,
+        show_default=False,
+        help="The folder that holds the runs ($REFUSAL_CHECKS_RUNS, else .refusal-checks/runs).",
     ),
 ]
 Redact = Annotated[

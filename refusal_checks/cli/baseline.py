@@ -23,7 +23,6 @@ from refusal_checks.gates import score_files, unchanged
 from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.score_files import Scores
 from refusal_checks.reports.run_view import RunView
-from refusal_checks.results import run_folder
 
 
 def add(app: typer.Typer) -> None:
@@ -40,7 +39,8 @@ def accept(
     folder: Annotated[
         Path, typer.Argument(metavar="DIR", help="Where the baseline is kept.")
     ],
-    runs: Root = run_folder.ROOT,
+    *,
+    runs: Root,
     partial: Annotated[
         bool,
         typer.Option("--partial", help="Accept a run of only some prompts (--limit)."),

@@ -17,7 +17,6 @@ from refusal_checks.metrics import METRICS
 from refusal_checks.reports.rows import candidate_names
 from refusal_checks.reports.run_view import RunView
 from refusal_checks.reports.wording.verdicts import mark
-from refusal_checks.results import run_folder
 from refusal_checks.results.run_folder import earlier_scores
 
 
@@ -25,7 +24,7 @@ def add(app: typer.Typer) -> None:
     app.command()(compare)
 
 
-def compare(runs: Runs, root: Root = run_folder.ROOT) -> None:
+def compare(runs: Runs, root: Root) -> None:
     """Print one table: each gate's outcome, figure and interval in each run.
 
     Of two runs, it also has the change with its interval, from the scores of the same prompts in

@@ -23,7 +23,6 @@ from refusal_checks.engines.vllm import ENGINE
 from refusal_checks.evaluation.configure import configure, folders
 from refusal_checks.gates import power, toml_file
 from refusal_checks.models.names import Served
-from refusal_checks.results import run_folder
 from refusal_checks.spec import Layer, RunSpec
 
 THRESHOLDS = Path("thresholds") / "default.toml"
@@ -53,7 +52,8 @@ def doctor(
     store: Annotated[
         str | None, typer.Option(metavar="FILE", help="Stored answers.")
     ] = None,
-    runs: Root = run_folder.ROOT,
+    *,
+    runs: Root,
 ) -> None:
     """Check this machine and all that a gate run of MODEL needs; starts no engine.
 

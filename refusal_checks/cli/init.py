@@ -59,7 +59,8 @@ def init(
             "baseline (repeatable).",
         ),
     ] = None,
-    runs: Root = run_folder.ROOT,
+    *,
+    runs: Root,
 ) -> None:
     """Write a run file, a test file and a pipeline into this folder; overwrite nothing.
 

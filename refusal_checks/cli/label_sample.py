@@ -17,7 +17,6 @@ from refusal_checks.core.redaction import has_redacted
 from refusal_checks.core.verdicts import Binary
 from refusal_checks.judges.trust import draws
 from refusal_checks.judges.trust.draws import Draw, Drawn, LabelRow
-from refusal_checks.results import run_folder
 from refusal_checks.results.redact import VARIABLE, is_redacted
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary
@@ -57,7 +56,8 @@ def sample_for_labels(
             help="CSV file to write (default: RUN/labels.csv, of refusals RUN/refusals.csv).",
         ),
     ] = None,
-    runs: Root = run_folder.ROOT,
+    *,
+    runs: Root,
 ) -> None:
     """Write a random sample of a run's answers to a CSV file for people to label.
 

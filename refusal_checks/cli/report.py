@@ -16,7 +16,6 @@ from refusal_checks.cli._common import (
 )
 from refusal_checks.core.errors import UserError, require_known
 from refusal_checks.reports import formats
-from refusal_checks.results import run_folder
 
 
 def add(app: typer.Typer) -> None:
@@ -45,7 +44,8 @@ def report(
             help="File to write; default: a name by KIND, such as report.html.",
         ),
     ] = None,
-    root: Root = run_folder.ROOT,
+    *,
+    root: Root,
     redact: Redact = False,
 ) -> None:
     """Write a report of a finished run.

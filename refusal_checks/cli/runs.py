@@ -61,7 +61,8 @@ def list_runs(
     run: Annotated[
         str | None, typer.Argument(metavar="RUN", help=f"Show only this run: {NAMED}.")
     ] = None,
-    runs: Root = run_folder.ROOT,
+    *,
+    runs: Root,
     verbose: Annotated[
         bool,
         typer.Option(
