@@ -34,6 +34,7 @@ def application() -> typer.Typer:
         name="refusal-checks",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
         # Paragraphs fit the terminal; without it, lines break where the code breaks them.
         rich_markup_mode="markdown",
     )

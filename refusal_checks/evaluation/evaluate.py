@@ -80,6 +80,8 @@ def evaluate(
         Interrupted: a KeyboardInterrupt, by Ctrl-C or SIGTERM; it has the result so far. One
             before the run is prepared is a plain KeyboardInterrupt.
     """
+    if not isinstance(spec, RunSpec):
+        raise UserError("evaluate: give a RunSpec: RunSpec.from_dict(...) makes one")
     session = _Session(
         spec,
         EventHub(on_event),
@@ -113,6 +115,8 @@ def _in_keys(message: str) -> str:
 def _selected(gates: Collection[str] | None, spec: RunSpec) -> Collection[str]:
     """The ids to evaluate; UserError if one does not exist."""
     if gates is None:
+        if not spec.ids:
+            raise UserError("no benchmark: add the table of one, such as xstest_unsafe")
         return spec.ids
     for gate_id in gates:
         require_known(gate_id, spec.ids, "gates", "gate", UserError)

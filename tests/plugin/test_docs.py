@@ -83,7 +83,7 @@ def _write_files(folder: Path) -> None:
 
     gates = (ROOT / "thresholds" / "smoke.toml").read_text()
     models = '[candidate]\nmodel = "ORG/MODEL"\n[judge]\nmodel = "ORG/JUDGE"\n'
-    for name in ("release.toml", "gates.toml"):
+    for name in ("release.toml", "gates.toml", "measure.toml"):
         (folder / name).write_text(f"{gates}\n{models}")
     (folder / "few.toml").write_text(THRESHOLDS)
 

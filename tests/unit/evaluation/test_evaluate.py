@@ -132,6 +132,10 @@ def test_a_finished_run_is_loaded_as_it_was_returned(
 
 
 def test_what_is_wrong_is_raised_where_an_event_loop_runs(spec: RunSpec) -> None:
+    with pytest.raises(UserError, match="give a RunSpec"):
+        evaluate({"candidate": {"model": "org/m"}})  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="no benchmark: add the table of one"):
+        evaluate(RunSpec.from_dict({"candidate": {"model": "org/m"}}))
     with pytest.raises(UserError, match=r"judge\.model missing"):
         asyncio.run(in_notebook(spec.with_value("judge.model", [])))
 
