@@ -95,7 +95,7 @@ def test_runs_are_listed_and_shown_as_json(runs: Path) -> None:
     assert "##vso[" not in said
     assert not any(line.startswith("::") for line in said.splitlines())
     assert json.loads(call("runs", "list", "--json", "--runs", "nowhere").output) == []
-    with pytest.raises(UserError, match="--verbose: name a run"):
+    with pytest.raises(UserError, match="--verbose: name the run"):
         call("runs", "list", "-v")
 
 
