@@ -174,9 +174,8 @@ def test_single_answers_stand_for_a_prompt_in_figures_that_are_means_over_answer
     several, single = records("RC " * 20), records("R " * 20)
     for judged, metric, scored in (
         (several, "rejection_rate", 20),
-        (several, "worst_of_k_rate", 0),
         (several, "mean_refusal_confidence", 0),
-        (single, "worst_of_k_rate", 20),
+        (single, "mean_refusal_confidence", 20),
     ):
         found = given(sheet(judged)).find("b", judged, "run-2")
         assert len(found.scores(METRICS[metric], judged)) == scored
