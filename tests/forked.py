@@ -28,7 +28,7 @@ LOADED = (
     "pdb",
     "py3langid",
     "refusal_checks.cli.data",
-    "refusal_checks.plugin.hooks",
+    "refusal_checks.plugin.session",
     "refusal_checks.evaluation.run",
     "rich.console",
     "scipy.stats",

@@ -1,32 +1,31 @@
 """The pytest plugin: the part that every test session in the environment loads.
 
 It costs almost nothing and changes nothing until an option of this package is given or a gate is
-collected. Only then does it import ``refusal_checks.plugin.hooks``, which does the work.
+collected. Only then does it import ``refusal_checks.plugin.session``, which does the work.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from refusal_checks.plugin import options
+from refusal_checks.plugin import options, xdist
 from refusal_checks.plugin.inconclusive import (
     InconclusiveWarning as InconclusiveWarning,
 )
-from refusal_checks.plugin.names import INI, PREFIX
-from refusal_checks.plugin.xdist import Controller
 
 if TYPE_CHECKING:
     from refusal_checks.evaluation.result import RunResult
     from refusal_checks.gates.gate import Gate
     from refusal_checks.gates.verdict import Verdict
     from refusal_checks.judges.trust.floors import Figure
-    from refusal_checks.plugin.hooks import Gates
+    from refusal_checks.plugin.session import GateSession
 
-_GATES = pytest.StashKey["Gates"]()
+_GATES = pytest.StashKey["GateSession"]()
 _FILE = "refusal_gates.py"
 
 
@@ -34,9 +33,9 @@ def pytest_addoption(
     parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager
 ) -> None:
     """Declare the configuration keys and the options; `refusal-checks gate` has its own."""
-    for name, text in INI.items():
+    for name, text in options.INI.items():
         parser.addini(
-            PREFIX + name, f"refusal-checks: {text}", type="paths", default=[]
+            options.PREFIX + name, f"refusal-checks: {text}", type="paths", default=[]
         )
     if not pluginmanager.has_plugin(options.GATE):
         options.declare(parser, "--refusal-")
@@ -55,29 +54,43 @@ def pytest_load_initial_conftests(
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Load the plugin's main part now if the gates' options were declared."""
-    controller = Controller(
-        lambda: config.stash.get(_GATES, None), lambda: activate(config)
-    )
-    _register(config, controller, "refusal_checks.controller")
     if options.given(config):
-        activate(config).check_files()
+        _ = activate(
+            config
+        ).benchmarks  # reads the run files before anything is collected
 
 
-def activate(config: pytest.Config) -> Gates:
+def activate(config: pytest.Config) -> GateSession:
     """Return the part of the plugin that handles gates; load and register it on the first call."""
     if _GATES not in config.stash:
-        from refusal_checks.plugin.hooks import Gates
+        from refusal_checks.plugin.session import GateSession
 
-        config.stash[_GATES] = gates = Gates(config)
-        _register(config, gates, "refusal_checks.gates")
-        _register(config, gates.outcomes, "refusal_checks.outcomes")
-        _register(config, gates.end, "refusal_checks.end")
+        config.stash[_GATES] = gates = GateSession(config)
+        name = "refusal_checks.gates"
+        if config.pluginmanager.register(gates, name) is None:
+            raise pytest.UsageError(f"leave out -p no:{name}: gates need this plugin")
     return config.stash[_GATES]
 
 
-def _register(config: pytest.Config, part: object, name: str) -> None:
-    if config.pluginmanager.register(part, name) is None:
-        raise pytest.UsageError(f"leave out -p no:{name}: gates need this plugin")
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Prepare a worker of xdist."""
+    xdist.prepare(node, expects_gates=_GATES in node.config.stash)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_node_collection_finished(node: Any, ids: list[str]) -> None:
+    """Evaluate the first worker's gates in the controller; all workers collect the same.
+
+    No worker gets a test before this returns.
+    """
+    if _GATES in node.config.stash or xdist.heard_of_gates(node.config):
+        activate(node.config).start(ids)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure(config: pytest.Config) -> None:
+    xdist.forget(config)
 
 
 def pytest_collect_file(
@@ -125,7 +138,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture(scope="session")
 def refusal_result(request: pytest.FixtureRequest) -> RunResult:
     """The result of this session's evaluation, for a repository's own tests."""
-    return activate(request.config).outcomes.result()
+    return activate(request.config).result()
 
 
 @pytest.fixture
@@ -133,7 +146,10 @@ def refusal_verdict(
     request: pytest.FixtureRequest, refusal_gate: Gate | str
 ) -> Verdict | None:
     """The verdict of the test's gate; None for a benchmark that is only measured."""
-    return activate(request.config).outcomes.verdict(request, refusal_gate)
+    result = activate(request.config).result()
+    from refusal_checks.plugin import outcomes
+
+    return outcomes.verdict(request.node, result.summary, refusal_gate)
 
 
 @pytest.fixture
@@ -141,7 +157,9 @@ def refusal_require_pass(
     request: pytest.FixtureRequest, refusal_verdict: Verdict | None
 ) -> Callable[[], None]:
     """A function that fails the test, with the gate's message, unless the gate passed."""
-    return activate(request.config).outcomes.pass_check(request, refusal_verdict)
+    from refusal_checks.plugin import outcomes
+
+    return partial(outcomes.require_pass, request.node, refusal_verdict)
 
 
 @pytest.fixture
@@ -149,4 +167,7 @@ def refusal_require_trust(
     request: pytest.FixtureRequest, refusal_judge_figure: Figure
 ) -> Callable[[], None]:
     """A function that fails the test unless the judge passed this check."""
-    return activate(request.config).outcomes.trust_check(request, refusal_judge_figure)
+    result = activate(request.config).result()
+    from refusal_checks.plugin import outcomes
+
+    return outcomes.trust_check(request.node, result.summary, refusal_judge_figure)

@@ -11,7 +11,7 @@ import pytest
 
 from refusal_checks.core.text import clean
 from refusal_checks.plugin import options, xdist
-from refusal_checks.plugin.gate_session import NAMED_TESTS, is_named
+from refusal_checks.plugin.parameters import NAMED_TESTS, is_named
 
 SUITE = Path(__file__).parents[1] / "suite.py"
 _TEST = re.compile(r".+\.py::(test_(?:gate|judge)(?:\[.*\])?)")

@@ -10,13 +10,10 @@ import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 import pytest
-
-if TYPE_CHECKING:
-    from refusal_checks.plugin.hooks import Gates
 
 KEY = "refusal_checks"
 """Key of ``workerinput``."""
@@ -58,72 +55,35 @@ def say_gates(config: pytest.Config) -> None:
             Path(signal).touch()
 
 
-class Controller:
-    """Registered in every session, but acts only in a process that starts workers.
+def prepare(node: Any, *, expects_gates: bool) -> None:
+    """Tell a worker the name of the run, and let it be gone when it gets its tests."""
+    expected = {"signal": ""} if expects_gates else {}
+    node.workerinput[KEY] = {**shared(node.config), **expected}
+    node.sendcommand = _unless_gone(node.sendcommand)
 
-    ``active`` returns the part that handles gates, None before there are any; ``activate`` also
-    makes it.
-    """
 
-    def __init__(
-        self, active: Callable[[], Gates | None], activate: Callable[[], Gates]
-    ) -> None:
-        self._active = active
-        self._activate = activate
-        self._again: set[str] = set()
+def heard_of_gates(config: pytest.Config) -> bool:
+    """True in a controller if a worker has collected gates that were not expected."""
+    try:
+        Path(shared(config)["signal"]).unlink()
+    except OSError:
+        return False
+    return True
 
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_configure_node(self, node: Any) -> None:
-        """Tell a worker the name of the run, and let it be gone when it gets its tests."""
-        expected = {"signal": ""} if self._active() else {}
-        node.workerinput[KEY] = {**shared(node.config), **expected}
-        node.sendcommand = _unless_gone(node.sendcommand)
 
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_xdist_node_collection_finished(self, node: Any, ids: list[str]) -> None:
-        """Evaluate the first worker's gates; all workers collect the same.
+def forget(config: pytest.Config) -> None:
+    """Remove the signal file again: several workers may have created it."""
+    if has_workers(config) and _SHARED in config.stash:
+        heard_of_gates(config)
 
-        No worker gets a test before this returns.
-        """
-        if not self._active():
-            try:
-                Path(shared(node.config)["signal"]).unlink()
-            except OSError:  # no worker has collected gates
-                return
-        gates = self._activate()
-        gates.start(ids)
 
-    @pytest.hookimpl(trylast=True)
-    def pytest_unconfigure(self, config: pytest.Config) -> None:
-        """Remove the signal file again: several workers may have created it."""
-        if has_workers(config) and _SHARED in config.stash:
-            with suppress(OSError):
-                Path(shared(config)["signal"]).unlink()
-
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_handlecrashitem(
-        self, crashitem: str, report: pytest.TestReport, sched: Any
-    ) -> None:
-        """Rerun the test during which a worker died: a crash says nothing about the gate.
-
-        The test is reported as skipped and runs once more. If its next worker dies too, or no other
-        worker can take it (``--dist each``), it is an error.
-        """
-        gates = self._active()
-        if gates is None or not gates.is_gate(crashitem):
-            return
-        report.when = "setup"  # a failure there is an error
-        if crashitem in self._again or gates.config.getoption("dist") == "each":
-            return
-        self._again.add(crashitem)
-        with suppress(NotImplementedError):  # other schedulers do it by themselves
-            sched.mark_test_pending(crashitem)
-        report.outcome = "skipped"
-        report.longrepr = (
-            report.location[0],
-            0,
-            f"{report.longrepr}; it runs once more",
-        )
+def rerun(report: pytest.TestReport, sched: Any, crashitem: str) -> None:
+    """Run a test once more during which a worker died; report it as skipped."""
+    with suppress(NotImplementedError):  # other schedulers do it by themselves
+        sched.mark_test_pending(crashitem)
+    report.outcome = "skipped"
+    file = report.location[0]
+    report.longrepr = (file, 0, f"{report.longrepr}; it runs once more")
 
 
 def _unless_gone(send: Callable[..., None]) -> Callable[..., None]:

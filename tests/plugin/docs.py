@@ -22,8 +22,8 @@ from markdown_it.token import Token
 
 from refusal_checks.cli import application
 from refusal_checks.evaluation.configure import configure
-from refusal_checks.plugin.gate_session import GateSession
 from refusal_checks.plugin.options import given
+from refusal_checks.plugin.session import GateSession
 from refusal_checks.reports.wording.release import EXIT_CODES
 from tests.forked import Forked
 from tests.plugin.conftest import ROOT

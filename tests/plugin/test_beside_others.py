@@ -179,7 +179,6 @@ def test_the_plugin_costs_little_where_there_are_no_gates() -> None:
         "refusal_checks",
         "refusal_checks.plugin",
         "refusal_checks.plugin.inconclusive",
-        "refusal_checks.plugin.names",
         "refusal_checks.plugin.options",
         "refusal_checks.plugin.xdist",
         "refusal_checks.version",

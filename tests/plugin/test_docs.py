@@ -16,9 +16,8 @@ import refusal_checks
 from refusal_checks import RunSpec
 from refusal_checks.cli import EXIT_USER
 from refusal_checks.core.verdicts import Reason
-from refusal_checks.plugin.gate_session import EXIT_ENGINE
-from refusal_checks.plugin.names import INI
-from refusal_checks.plugin.options import OPTIONS
+from refusal_checks.plugin.options import INI, OPTIONS
+from refusal_checks.plugin.session import EXIT_ENGINE
 from tests.fake_server import FakeServer
 from tests.plugin.conftest import ROOT, THRESHOLDS, well_behaved
 from tests.plugin.docs import (

@@ -14,8 +14,7 @@ from refusal_checks.core.settings import (
 )
 from refusal_checks.gates.tables import Bounds
 from refusal_checks.judges.trust.floors import JudgeFloors
-from refusal_checks.plugin.names import INI, PREFIX
-from refusal_checks.plugin.options import OPTIONS
+from refusal_checks.plugin.options import INI, OPTIONS, PREFIX
 from refusal_checks.spec import NAMED, TABLES
 from refusal_checks.spec.tables import ModelTable
 from tools.docs_site import keys

@@ -2,7 +2,7 @@
 
 import pytest
 
-from refusal_checks.plugin.gate_session import gate_id
+from refusal_checks.plugin.parameters import gate_id
 
 
 @pytest.mark.parametrize(
