@@ -132,9 +132,8 @@ def test_without_a_terminal_there_are_lines(
 ) -> None:
     result = project.run(*slow, "--junitxml", "report.xml")
     result.assert_outcomes(passed=3)
-    result.stdout.re_match_lines(
-        [r"smoke_unsafe \d+/80 judged.*answers/s.*; about \d+ s left"]
-    )
+    # What else a line says depends on the machine's speed; tests/unit/reports has it.
+    result.stdout.re_match_lines([r".*smoke_unsafe \d+/80 judged.*"])
     assert "\x1b" not in result.stdout.str()
     assert "judged" not in (project.path / "report.xml").read_text()
 
