@@ -210,5 +210,5 @@ def test_a_killed_run_is_gone_on_with(engine: EngineProcess, tmp_path: Path) -> 
     probes = generated(engine) - killed - asked  # a run asks a server what it can do
     first = killed - begun - probes
     assert kept - IN_FLIGHT <= first <= kept + IN_FLIGHT
-    again = run_gate([*command, "--set", "store.reuse=true"], known)
+    again = run_gate([*command, "--refusal-set", "store.reuse=true"], known)
     assert "smoke_unsafe: 0 answers to generate" in again.output

@@ -226,7 +226,8 @@ def test_gates_stand_among_the_repository_s_own_tests(
     assert call(commands, repository, "refusal-checks", "init", "--ci=none")[0] == 0
     status, output = call(commands, repository, "pytest")
     assert (status, "1 passed" in output) == (0, True), output
-    words = (f"--candidate={CANDIDATE}", *JUDGE, "--refusal-html=ours.html")
+    judge = [option.replace("--", "--refusal-") for option in JUDGE]
+    words = (f"--refusal-candidate={CANDIDATE}", *judge, "--refusal-html=ours.html")
 
     for more in ((), ("-n2",)):
         status, output = call(
