@@ -206,6 +206,7 @@ def test_the_command_gates_recordings_in_a_repository_of_others(
     assert found == {
         *(
             ".git",
+            ".gitignore",
             ".refusal-checks",
             "ci",
             "completions_gpt4.csv",

@@ -231,7 +231,7 @@ def test_a_pipeline_with_a_server_comments_and_keeps_nothing_of_the_last_job(
         assert "hush" not in "".join(map(str, (failing, posted, *files)))
         refused = gate("a wrong one")
     assert refused.returncode == 4, refused.stdout
-    assert "API key; set REFUSAL_CHECKS_CANDIDATE_API_KEY" in refused.stdout
+    assert "set REFUSAL_CHECKS_CANDIDATE_API_KEY" in refused.stdout
     for name in ("report.xml", "report.html"):
         assert not (theirs / name).exists(), "it may be the last job's"
     for summary in theirs.glob(".refusal-checks/runs/*/summary.json"):
