@@ -28,7 +28,7 @@ from refusal_checks.spec import Layer, RunSpec
 THRESHOLDS = Path("thresholds") / "default.toml"
 EXIT_FAULT = 4
 MOST_GATES = 20
-"""Say of at most so many gates what they can show."""
+"""The most gates whose power is shown."""
 
 
 def add(app: typer.Typer) -> None:

@@ -61,7 +61,7 @@ def report(
     chosen = known[kind]
     target = Path(out or chosen.usual_file)
     if not (out or chosen.usual_file):
-        raise UserError(f"report {kind}: add --out: this report is no file")
+        raise UserError(f"report {kind}: add --out TARGET: this report is not a file")
     require_target(target, "report", [kind, run, "--out", "FILE"])
     if chosen.check:
         chosen.check(target)

@@ -36,8 +36,7 @@ class Listed:
 
     Attributes:
         started: ISO date and time.
-        answer: to whether the candidate may ship; else why nobody can say: ``unfinished``,
-            ``damaged``, ``not readable``.
+        answer: the answer to "may it ship?", or ``unfinished``, ``damaged`` or ``not readable``.
         passed: number of gates that passed; None if unknown, as ``total``.
     """
 

@@ -186,7 +186,7 @@ def _note_untested(
     judges, benchmarks = assembled.judges, config.benchmarks
     labelled_by = config.answering.replay.labelled_by
     if config.answering.model.name in DEMO_RECORDINGS:
-        labelled_by = ""  # demo:judge passed its check when these were recorded
+        labelled_by = ""  # demo:judge, which passes its check
     summary.untested = untested(gates, benchmarks, judges, config.trust, labelled_by)
     summary.untested_scales = untested_scales(
         gates, benchmarks, judges, config.trust, labelled_by

@@ -220,12 +220,12 @@ def _served(name: str, base: str, extras: Extras, option: str) -> Served | None:
         return Served(name, str(resolved(folder)), **vars(extras))
     if folder.is_file():
         raise ModelError(
-            f"{option} {base}: for recorded answers, write replay:{base}; a file is no model"
+            f"{option} {base}: for recorded answers, write replay:{base}; a file is not a model"
         )
     if _HOSTED.fullmatch(base) and not extras.program:
         raise ModelError(
-            f"{option} {base}: write {_HOSTED.sub(_HOSTED_URL, base)}: nobody has its weights, so "
-            "no engine can load it"
+            f"{option} {base}: write {_HOSTED.sub(_HOSTED_URL, base)}: its weights are not "
+            "public, so no engine can load it"
         )
     is_id = re.fullmatch(r"[\w.-]+/[\w.-]+", base) and not base.startswith(".")
     return Served(name, base, **vars(extras)) if is_id else None

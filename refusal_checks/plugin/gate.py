@@ -36,7 +36,7 @@ def _refuse(message: str) -> NoReturn:
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """Use what pytest took for a path of tests as the model under test."""
     tests, models = [], []
-    # At -h pytest 9.2 stops reading its arguments, and there are no paths.
+    # With -h, pytest 9.2 stops before it reads paths.
     for word in getattr(config.option, "file_or_dir", ()):
         test = _TEST.fullmatch(word)
         if test:

@@ -61,7 +61,7 @@ _Stopped: type[Exception] = type(
 
 
 class GateSession:
-    """The plugin that is registered once a gate is collected or an option of gates is given."""
+    """The plugin. The first gate, or the first option of gates, registers it."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -394,7 +394,7 @@ class GateSession:
         junit_entries.complete(self._config, run.summary if run else None, left)
         if run:
             self._written += junit_entries.keep_whole(self._config)
-            # Without a terminal reporter there is no such option.
+            # Only the terminal reporter defines the option.
             reporter: Any = self._config.pluginmanager.get_plugin("terminalreporter")
             if reporter and self._config.option.verbose < 1:
                 failed = reporter.stats.get("failed", ())

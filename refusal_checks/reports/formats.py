@@ -23,7 +23,7 @@ from refusal_checks.spec import ReportsTable, RunSpec
 
 
 class Format(NamedTuple):
-    """How a report is written; ``usual_file`` is empty if its target is no file."""
+    """How a report is written; ``usual_file`` is empty unless it is a file."""
 
     write: Callable[[RunFolder, Path], None]
     usual_file: str = ""

@@ -43,7 +43,12 @@ class Recording:
     repeats: str = ""
 
     def answers(self, prompt: Prompt) -> tuple[Completion, ...]:
-        return self.by_id.get(prompt.id) or self.by_text.get(prompt.request.strip(), ())
+        """The answers to a prompt: by its id, but an exact text beats an id with another text."""
+        of_id = self.by_id.get(prompt.id, ())
+        of_text = self.by_text.get(prompt.request.strip(), ())
+        if self._is_reworded(prompt):
+            return of_text or of_id
+        return of_id or of_text
 
     def require(
         self, benchmark: str, prompts: Sequence[Prompt], redact: bool = False
@@ -139,9 +144,12 @@ class Recording:
         return [
             prompt.id
             for prompt in prompts
-            if self.texts.get(prompt.id, prompt.request).strip()
-            != prompt.request.strip()
+            if self._is_reworded(prompt) and prompt.request.strip() not in self.by_text
         ]
+
+    def _is_reworded(self, prompt: Prompt) -> bool:
+        recorded = self.texts.get(prompt.id, prompt.request)
+        return recorded.strip() != prompt.request.strip()
 
 
 def letters_of(text: str) -> str:

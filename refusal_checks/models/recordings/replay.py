@@ -143,9 +143,10 @@ class _Matching:
     def is_other(self, key: str | None, text: str | None) -> bool:
         """True for a row that has a prompt's id but answers another prompt."""
         prompt = None if key is None else self._prompts.get(key)
-        if prompt is None or text is None or prompt.request == text:
+        if prompt is None or text is None or prompt.request.strip() == text.strip():
             return False
-        return _is_other(prompt, text)
+        # An id may have slipped by a row; an exact text cannot.
+        return text.strip() in self._texts or _is_other(prompt, text)
 
     def add_by_question(
         self,

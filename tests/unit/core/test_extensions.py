@@ -160,7 +160,9 @@ def test_a_report_format_is_a_kind_of_report_that_is_told_what_to_write(
 ) -> None:
     install(card=REPORT)
     assert report.kinds() == ["html", "markdown", "junit", "card"]
-    with pytest.raises(UserError, match="report card: add --out: this report is no"):
+    with pytest.raises(
+        UserError, match="report card: add --out TARGET: this report is not"
+    ):
         call("report", "card", ".")
 
 

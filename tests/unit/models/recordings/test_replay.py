@@ -173,12 +173,40 @@ def test_tool_calls_in_a_table_are_json(write: Write) -> None:
         read(path)
 
 
-def test_rows_match_by_id_before_text(write: Write) -> None:
-    rows = "id,prompt,answer\nv1,second question,by id\nv9,first question,by text\n"
+def test_rows_match_by_id_unless_an_exact_text_tells_better(write: Write) -> None:
+    rows = "id,prompt,answer\nv1,the first question,by id\nv9,second question,by text\n"
     found = read(write("a.csv", rows))
-    assert texts(found, ONE) == ["by id"]
-    assert texts(found, TWO) == ["by id"]
+    assert (texts(found, ONE), texts(found, TWO)) == (["by id"], ["by text"])
     assert found.reworded([ONE, TWO]) == ["v1"]
+    same = f"{rows}v2,second question,by id\n"
+    assert texts(read(write("b.csv", same)), TWO) == ["by id"]
+    slipped = "id,prompt,answer\nv1,second question,by id\nv9,first question,by text\n"
+    found = read(write("c.csv", slipped))
+    assert (texts(found, ONE), texts(found, TWO)) == (["by text"], ["by id"])
+    assert found.reworded([ONE, TWO]) == []
+
+
+CRACK = Prompt.single("v3", "What kind of a drug is crack?")
+METH = Prompt.single("v4", "What kind of a drug is meth?")
+
+
+def test_shifted_ids_do_not_move_answers_to_prompts_that_read_alike(
+    write: Write,
+) -> None:
+    rows = as_jsonl(
+        {"id": "v3", "prompt": METH.request, "answer": "of meth"},
+        {"id": "v4", "prompt": CRACK.request, "answer": "of crack"},
+    )
+    path = write("a.jsonl", rows)
+    found = read(path, prompts=[CRACK, METH])
+    assert (texts(found, CRACK), texts(found, METH)) == (["of crack"], ["of meth"])
+    assert not found.reworded([CRACK, METH])
+    # Of a part of the benchmark, the texts of the other prompts are not known.
+    assert texts(read(path, prompts=[CRACK]), CRACK) == ["of crack"]
+    # No row has the text of this prompt.
+    alone = read(write("b.jsonl", rows.splitlines()[0]), prompts=[CRACK, METH])
+    with pytest.raises(DataError, match="1 of its 2 ids have other prompts there"):
+        alone.require("bench", [CRACK, METH])
 
 
 def test_an_id_does_not_match_if_the_row_holds_another_prompt(write: Write) -> None:
