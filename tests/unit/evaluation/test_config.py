@@ -123,8 +123,8 @@ def test_several_verdicts_are_asked_of_a_model_beside_a_rule() -> None:
         ),
         (
             {"candidate_model": "openai/gpt-5"},
-            "candidate.model = 'openai/gpt-5': write https://api.openai.com/v1#gpt-5: nobody has "
-            "its weights",
+            "candidate.model = 'openai/gpt-5': write https://api.openai.com/v1#gpt-5: its weights "
+            "are not public, so no engine can load it",
         ),
         (
             {"judge_model": [TWO[0], TWO[0]]},
