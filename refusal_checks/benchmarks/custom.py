@@ -21,7 +21,7 @@ KINDS = {"refuse": Kind.SAFETY, "answer": Kind.SANITY, "report": Kind.SENSITIVE}
 _KEYS = 8
 """Most keys of an object that a message names."""
 
-_WITH_RUBRIC = ("degree", "rating", "strongreject")
+_WITH_RUBRIC = ("degree", "rating")
 """Ways of judging that take a rubric."""
 
 

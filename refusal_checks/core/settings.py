@@ -90,7 +90,7 @@ class BenchmarkTable(Frozen):
         judge: way of judging, which decides the metrics; for any benchmark.
         options: for multiple choice, the column that lists the options, or a column for each.
         key: column with the right option: its letter, its text, or its place from 0.
-        rubric: Markdown file that tells a judge of degrees, ratings or harm what to look for.
+        rubric: Markdown file that tells a judge of degrees or ratings what to look for.
     """
 
     file: str | None = None

@@ -5,7 +5,6 @@ from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
 
-from refusal_checks.benchmarks.benchmark import Benchmark
 from refusal_checks.core.errors import ModelError, UserError
 from refusal_checks.core.text import clean
 from refusal_checks.core.verdicts import WITHHELD, Valid
@@ -20,13 +19,11 @@ from refusal_checks.evaluation.config import (
 from refusal_checks.evaluation.loading import Loaded, load_prompts
 from refusal_checks.evaluation.planning import Judges, Plan
 from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.tables import where_of
 from refusal_checks.judges import classifier, kind_of, panel
 from refusal_checks.judges.judge import JudgeSetup
 from refusal_checks.judges.panel import JudgingMethod
 from refusal_checks.judges.rules import LabelsJudge
-from refusal_checks.metrics.graded import harm_score
-from refusal_checks.metrics.refusal import disagreement_rate, invalid_rate
+from refusal_checks.metrics.refusal import disagreement_rate
 from refusal_checks.models.candidates import Candidate, OptionScorer, ServedCandidate
 from refusal_checks.models.client.client import Client
 from refusal_checks.models.identity import model_identity
@@ -122,7 +119,6 @@ def build_judges(
     is_recorded = isinstance(config.answering.model, Replay)
     judges = judge_panels(config.judging, ways, servers, note, is_recorded)
     panel.require_decidable(judged, judges)
-    _require_tellable(gates, config.benchmarks, judges)
     _require_several(gates, judges)
     return judges
 
@@ -135,25 +131,6 @@ def _require_several(gates: Sequence[Gate], judges: Judges) -> None:
                 f"{gate.source}: [{gate.benchmark}] {gate.metric}: give --judge more than once; "
                 "it compares several judges"
             )
-
-
-def _require_tellable(
-    gates: Sequence[Gate], benchmarks: Mapping[str, Benchmark], judges: Judges
-) -> None:
-    """Refuse gates on refusals among harm scores of a judge that cannot tell refusals."""
-    for gate in gates:
-        if gate.metric in (harm_score.name, invalid_rate.name):
-            continue
-        if kind_of(benchmarks[gate.benchmark]).judges_refusal:  # see require_decidable
-            continue
-        for judge in judges[gate.benchmark]:
-            if not judge.tells_refusals:
-                raise UserError(
-                    f"{where_of(gate.source, gate.key)}: name a chat model with --judge, or write "
-                    f"{gate.metric} = false and bound harm_score: --judge {judge.name} says only "
-                    "how harmful an answer is, and cannot tell a refusal from another harmless "
-                    "answer"
-                )
 
 
 def require_loadable(config: RunConfig, say: Note) -> None:

@@ -15,7 +15,6 @@ from refusal_checks.core.verdicts import Binary, Invalid, Label, Reason
 from refusal_checks.evaluation.gated import GatedBenchmark
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.rules import KeywordJudge, LabelsJudge
-from refusal_checks.judges.trust.check_sets import OF_HARM
 from refusal_checks.judges.trust.floors import JudgeCheck
 from refusal_checks.metrics import METRICS
 from refusal_checks.results.benchmark_summary import (
@@ -175,12 +174,7 @@ def margin_remark(
                     margins.append(margin)
     share = 1.0
     if check:
-        floors = {
-            part.figure: part.estimate
-            for part in check.checks
-            # A harm score's judge is tested on harm, which says little about its refusals.
-            if not (part.way and part.measures == OF_HARM.measures)
-        }
+        floors = {part.figure: part.estimate for part in check.checks}
         sensitivity = floors.get("sensitivity")
         specificity = floors.get("specificity")
         if sensitivity and specificity:

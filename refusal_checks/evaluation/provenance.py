@@ -24,7 +24,7 @@ from refusal_checks.evaluation.config import (
 )
 from refusal_checks.evaluation.loading import Loaded
 from refusal_checks.evaluation.planning import Judges, Pending, Task
-from refusal_checks.judges import kind_of, template
+from refusal_checks.judges import template
 from refusal_checks.models.identity import describe
 from refusal_checks.models.names import (
     Attached,
@@ -180,11 +180,8 @@ def _judged_by_harm(
     for name, panel in judges.items():
         if name not in benchmarks:
             continue
-        of_refusal = kind_of(benchmarks[name]).judges_refusal
-        for judge in panel:
-            if not judge.tells_refusals or (of_refusal and judge.measures == "harm"):
-                names.append(name)
-                break
+        if any(judge.measures == "harm" for judge in panel):
+            names.append(name)
     return tuple(names)
 
 

@@ -216,7 +216,6 @@ class StructuredJudge(ModelJudge):
         sampling = setup.sampling
         self._parse, self._schema = reading.of(prompt)
         self.measures = prompt.head.measures
-        self.tells_refusals = self.measures != "harm" or prompt.head.reads == JSON
         self.languages = prompt.head.languages
         versions = reading.version, VERSION
         # For a setting that the server refuses, its own value counts, whatever was requested.

@@ -49,8 +49,6 @@ class Judge:
         max_tokens: most tokens of one verdict; 0 if no model writes one.
         measures: what it measures, see ``prompt_head.Measure``.
         languages: ISO 639 codes of the languages on which it was measured; empty if unknown.
-        tells_refusals: False if it tells harmful from harmless and no more, so that a refusal and
-            a good answer are the same to it.
     """
 
     name: str
@@ -69,7 +67,6 @@ class Judge:
     max_tokens: int = 0
     measures: Measure = "refusal"
     languages: tuple[str, ...] = ()
-    tells_refusals: bool = True
 
     @property
     def stored_model(self) -> str:

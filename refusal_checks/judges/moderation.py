@@ -45,7 +45,6 @@ class ModerationJudge(ModelJudge):
     """
 
     measures = "harm"
-    tells_refusals = False
 
     def __init__(self, setup: JudgeSetup, way: str, verdict: Verdict) -> None:
         form = content_key("moderation", LENGTH, OVERLAP)

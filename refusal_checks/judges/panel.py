@@ -231,11 +231,7 @@ def require_decidable(
     for name, benchmark in benchmarks.items():
         if benchmark.kind is Kind.SAFETY:
             continue
-        # A harm score of its own is of use for prompts of which nobody says what should happen.
-        is_score = not judges.kind_of(benchmark).judges_refusal
         for judge in panels.get(name, ()):
-            if is_score and (judge.tells_refusals or benchmark.kind is not Kind.SANITY):
-                continue
             if judge.measures == "harm":
                 raise ModelError(
                     f"{name}: name a judge of refusals, such as NousResearch/Minos-v1, "

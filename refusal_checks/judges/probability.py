@@ -67,7 +67,6 @@ class ProbabilityJudge(ModelJudge):
         self._limit = setup.sampling.max_answer_chars
         super().__init__(setup, prompt.sha256, VERSION, self._limit, way)
         self.measures = prompt.head.measures
-        self.tells_refusals = self.measures != "harm"
         self.languages = prompt.head.languages
         self.gives_probabilities = gives_probabilities
         self._prompt = prompt

@@ -11,8 +11,6 @@ and has no score if there are none.
 from importlib import import_module
 from pkgutil import iter_modules
 
-# Before refusal: harm_score is what is broken down where both are known.
-from refusal_checks.metrics.graded import harm_score as harm_score
 from refusal_checks.metrics.graded import safety_score as safety_score
 from refusal_checks.metrics.metric import METRICS as METRICS
 from refusal_checks.metrics.metric import Metric as Metric

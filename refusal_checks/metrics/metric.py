@@ -17,7 +17,6 @@ from refusal_checks.core.verdicts import (
     EXTREMES,
     Binary,
     Graded,
-    Harm,
     Invalid,
     Reason,
     Valid,
@@ -33,7 +32,7 @@ Score = Callable[[Sequence[Record]], float | None]
 
 VerdictTypes = tuple[type[Valid], ...]
 
-LABELS: VerdictTypes = (Binary, Graded, Harm)
+LABELS: VerdictTypes = (Binary, Graded)
 """Verdicts that tell refusal from compliance."""
 
 ANY: VerdictTypes = tuple(EXTREMES)

@@ -33,7 +33,7 @@ FILES = {
     "percent.toml": "[smoke_safe]\nrejection_rate = { max = 10 }\n",
     "key.toml": "[smoke_safe]\n\n[candidate]\nconcurency = 2\n",
     "group.toml": "[smoke_safe.category.coking]\nrejection_rate = { max = 0.1 }\n",
-    "harm.toml": '[smoke_safe]\njudge = "strongreject"\nharm_score = { max = 1.0 }\n',
+    "rated.toml": '[smoke_safe]\njudge = "rating"\nsafety_score = { min = 1.0 }\n',
     "parquet.toml": '[mine]\nfile = "parquet.csv"\nexpect = "answer"\n',
     "batchinput.jsonl": '{"custom_id": "1", "method": "POST", "url": "/v1", "body": {}}\n',
     "failed.json": '{"status": "error", "eval": {}, "plan": {}, "samples": []}',

@@ -26,6 +26,7 @@ from refusal_checks.judges.trust.canary import FURTHER, HOSTILE, LANGUAGES
 from refusal_checks.judges.trust.check_sets import (
     APART,
     KINDS,
+    OF_HARM,
     REFUSALS,
     SETS,
     CheckSet,
@@ -165,7 +166,7 @@ class Check:
     @property
     def about(self) -> str:
         """What the figure is; empty if a run's folder that somebody else wrote names another."""
-        for checks in SETS.values():
+        for checks in (*SETS.values(), OF_HARM):
             if checks.measures == self.measures and self.figure in checks.about:
                 return checks.about[self.figure]
         return ABOUT.get(self.figure, "")
@@ -306,7 +307,7 @@ class JudgeCheck:
         """
         usual = JudgeFloors()
         figures: dict[str, None] = {}
-        for checks in SETS.values():
+        for checks in (*SETS.values(), OF_HARM):
             if checks.measures in {check.measures for check in self.checks}:
                 figures |= dict.fromkeys(checks.figures)
         below = []

@@ -12,7 +12,6 @@ from refusal_checks.core.records import RATIONALE, Vote, average, combine, is_di
 from refusal_checks.core.verdicts import (
     Binary,
     Graded,
-    Harm,
     Invalid,
     Judgement,
     Label,
@@ -115,21 +114,6 @@ def test_votes_are_disputed_where_valid_ones_differ(
     assert is_disputed(votes(Rated(0.1, 1.0), Rated(0.9, 5.0))) is None, (
         "ratings have no sides"
     )
-
-
-HARMS = st.builds(
-    Harm, st.sampled_from([0.0, 1.0]), *[st.integers(1, 5).map(float) for _ in range(2)]
-)
-
-
-@given(st.lists(HARMS, min_size=1, max_size=5))
-def test_a_panel_s_harm_score_is_the_mean_of_the_votes(given: list[Harm]) -> None:
-    found: Any = combine(votes(*given))
-    assert found.score == pytest.approx(sum(vote.score for vote in given) / len(given))
-    assert found.refused == pytest.approx(
-        sum(vote.refused for vote in given) / len(given)
-    )
-    assert not is_disputed(votes(*given))
 
 
 @pytest.mark.parametrize(

@@ -38,18 +38,15 @@ def check(way: str, measures: str) -> JudgeCheck:
 
 
 @pytest.mark.parametrize(
-    ("way", "measures", "says"),
+    ("way", "measures"),
     [
-        ("", "refusals", True),
-        ("degree", "degrees", True),
-        ("", "harm", True),  # a guard, to whom harmless counts as refused
-        ("strongreject", "harm", False),
+        ("", "refusals"),
+        ("degree", "degrees"),
+        ("", "harm"),  # a guard, to whom harmless counts as refused
     ],
 )
-def test_a_margin_is_seen_through_the_judge_s_errors(
-    way: str, measures: str, says: bool
-) -> None:
+def test_a_margin_is_seen_through_the_judge_s_errors(way: str, measures: str) -> None:
     said = margin_remark("b", [compared()], check(way, measures))
-    assert ("by its check the judge shows 70% of a true change" in said) is says
+    assert "by its check the judge shows 70% of a true change" in said
     human = replace(compared(), use="human")
     assert margin_remark("b", [human], check(way, measures)) == ""

@@ -66,10 +66,10 @@ def test_tables_make_the_catalogue(read: Read) -> None:
     found = read(
         '[own]\nfile = "own.csv"\nexpect = "refuse"\n'
         '[smoke_unsafe]\njudge = "degree"\n'
-        '[xstest_unsafe]\njudge = "strongreject"\nharm_score = { max = 0.1 }\n'
+        '[xstest_unsafe]\njudge = "rating"\nsafety_score = { min = 4 }\n'
     )
     known = found.catalogue()
     assert known["own"].kind is Kind.SAFETY
     assert known["own"].judge == "refusal"
     assert known["smoke_unsafe"].judge == "degree"
-    assert known["xstest_unsafe"].judge == "strongreject"
+    assert known["xstest_unsafe"].judge == "rating"

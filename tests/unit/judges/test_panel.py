@@ -10,7 +10,7 @@ from refusal_checks import benchmarks, judges
 from refusal_checks.core.errors import DataError, ModelError
 from refusal_checks.core.sampling import JudgeSampling
 from refusal_checks.core.settings import ClassifierForm
-from refusal_checks.core.verdicts import Binary, Chosen, Graded, Harm, Rated
+from refusal_checks.core.verdicts import Binary, Chosen, Graded, Rated
 from refusal_checks.judges.judge import JudgeKind, JudgeSetup
 from refusal_checks.judges.panel import JudgingMethod, exchanges, panels
 from refusal_checks.judges.prompt_head import Measure
@@ -18,7 +18,7 @@ from refusal_checks.judges.rules import JUDGES, KeywordJudge
 from refusal_checks.judges.trust.check_sets import OF_HARM, REFUSALS, CheckSet
 from refusal_checks.models.client.client import Client
 from refusal_checks.models.model_files import Classes
-from refusal_checks.models.names import RULE_JUDGES, Attached, Rule
+from refusal_checks.models.names import RULE_JUDGES, Rule
 from tests import toy_model
 from tests.unit.judges.asked import NOWHERE, build
 
@@ -36,7 +36,7 @@ CLASSES = Classes(
 WAYS = {
     "xstest": JudgingMethod("refusal"),
     "graded": JudgingMethod("degree"),
-    "rated": JudgingMethod("strongreject"),
+    "rated": JudgingMethod("rating"),
 }
 
 
@@ -52,7 +52,7 @@ def setups(said: list[str]) -> list[JudgeSetup]:
     ]
 
 
-@pytest.mark.parametrize("way", ["degree", "rating", "strongreject", "multiple_choice"])
+@pytest.mark.parametrize("way", ["degree", "rating", "multiple_choice"])
 def test_the_demo_judge_alone_is_refused_where_more_is_asked_for(way: str) -> None:
     alone = setups([])[:1]
     wanted = r"^own: name a judge model beside demo:judge with a second --judge, or leave them out"
@@ -78,7 +78,7 @@ def test_what_the_demo_judge_cannot_judge_is_the_other_s_and_that_is_said(
     assert said == ["it judges refusals only; org/j alone: graded, rated"]
 
 
-@pytest.mark.parametrize("name", ["strongreject", "degree", "options", "moral"])
+@pytest.mark.parametrize("name", ["degree", "options", "moral"])
 def test_a_judge_prompt_that_nothing_in_the_run_asks_for_is_refused(name: str) -> None:
     client = Client("http://127.0.0.1:1/v1", "j")
     setup = JudgeSetup("org/j", client, "j", JudgeSampling(), template=name)
@@ -117,26 +117,6 @@ def test_stored_verdicts_are_found_again(case: tuple[str, str | None]) -> None:
     assert (judge.identity, judge.prompt_hash[:12]) == IDENTITIES[case]
 
 
-MODERATOR = Client(NOWHERE, "m", extras=Attached("m", NOWHERE, "m", moderates=True))
-
-
-@pytest.mark.parametrize(
-    "setup",
-    [
-        {"client": MODERATOR},
-        {"template": "shieldgemma"},
-        {"template": "strongreject_ft"},
-        {"template": "harmbench"},
-    ],
-    ids=["moderation", "shieldgemma", "strongreject_ft", "harmbench"],
-)
-def test_a_judge_of_harm_s_verdicts_are_stored_by_way_of_judging(
-    setup: dict[str, Any],
-) -> None:
-    """Whether it did no harm and how much it did are verdicts of different types."""
-    assert build("refusal", **setup).identity != build("strongreject", **setup).identity
-
-
 def test_an_extension_s_judge_of_no_class_of_judges_is_named_with_the_remedy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -167,7 +147,6 @@ def test_a_kind_says_which_verdicts_it_gives_and_an_unknown_one_is_the_users_err
         "multiple_choice": Chosen,
         "rating": Rated,
         "refusal": Binary,
-        "strongreject": Harm,
     }
     unchecked = [name for name, kind in kinds.items() if not kind.meets_canary]
     assert unchecked == ["multiple_choice"]

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refusal_checks.core.verdicts import Binary, Invalid, Label
-from refusal_checks.judges.kinds import degree, refusal, strongreject
+from refusal_checks.judges.kinds import degree, refusal
 from refusal_checks.judges.kinds.refusal import (
     CONSISTENT,
     SCHEMA,
@@ -32,7 +32,6 @@ PARSERS: dict[str, Callable[[str], Any]] = {
     "refusal": refusal.parse_verdict,
     "label": refusal.parse_alone,
     "degree": degree.parse_verdict,
-    "strongreject": strongreject.parse_verdict,
     **prompts.PARSERS,
     "recorded": parse_refusal_evaluation,
 }
@@ -168,7 +167,6 @@ def test_what_the_schema_allows_is_what_the_parser_reads() -> None:
     for schema, fields in (
         (SCHEMA, ["rationale", "category", "verdict"]),
         (degree.SCHEMA, ["degree", "analysis"]),
-        (strongreject.SCHEMA, ["refused", "specific", "convincing", "analysis"]),
     ):
         assert list(schema["properties"]) == schema["required"] == fields
         assert schema["additionalProperties"] is False

@@ -8,7 +8,7 @@ from refusal_checks.core.errors import ModelError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.verdicts import Reason
-from refusal_checks.judges.kinds import degree, rating, refusal, strongreject
+from refusal_checks.judges.kinds import degree, rating, refusal
 from tests.fake_server import Body, FakeServer
 from tests.unit.conftest import Write
 from tests.unit.judges import asked
@@ -158,20 +158,12 @@ def likely(_: Body) -> dict[str, float]:
     return {"No": 0.72, "Yes": 0.18}
 
 
-@pytest.mark.parametrize(
-    ("kind", "verdict", "score"),
-    [("refusal", "refusal", None), ("strongreject", "harm 0.20 of 1", 0.2)],
-)
-def test_probabilities_of_labels_are_a_verdict(
-    write: Write, kind: str, verdict: str, score: float | None
-) -> None:
+def test_probabilities_of_labels_are_a_verdict(write: Write) -> None:
     name = str(write("mine.md", f"+++\n{PROBABLE}+++\n{SHOWN}"))
     with FakeServer(tokens=likely) as server:
-        (found,) = asked.ask(kind, server, "so", template=name)
-    assert found.verdict == verdict
-    assert found.score == pytest.approx(score)
-    if kind == "refusal":
-        assert found.probability == pytest.approx(0.8)
+        (found,) = asked.ask("refusal", server, "so", template=name)
+    assert found.verdict == "refusal"
+    assert found.probability == pytest.approx(0.8)
     assert server.requests[-1]["chat_template_kwargs"] == {"policy": "all"}
 
 
@@ -222,9 +214,8 @@ def test_a_prompt_of_another_scale_or_measure_is_refused(
 
 
 def test_what_is_measured_decides_for_which_way_of_judging_a_prompt_is() -> None:
-    assert [kind.MEASURES for kind in (refusal, degree, rating, strongreject)] == [
+    assert [kind.MEASURES for kind in (refusal, degree, rating)] == [
         "refusal",
         "degree",
         "rating",
-        "harm",
     ]

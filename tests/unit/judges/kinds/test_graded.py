@@ -1,7 +1,6 @@
-"""The degree and StrongREJECT judges: what they are asked."""
+"""The degree judge: what it is asked, and that degrees and ratings need a model."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,11 +8,10 @@ import pytest
 from refusal_checks import judges
 from refusal_checks.core.errors import ModelError
 from refusal_checks.core.prompts import Message, Prompt
-from refusal_checks.core.verdicts import Graded, Harm, Judgement
-from refusal_checks.judges.kinds import degree, strongreject
+from refusal_checks.core.verdicts import Graded
+from refusal_checks.judges.kinds import degree
 from refusal_checks.judges.template import load
 from tests.fake_server import FakeServer
-from tests.toy_model import PROMPTS
 from tests.unit.judges.asked import ask, build
 
 DIALOGUE = Prompt(
@@ -26,47 +24,30 @@ DIALOGUE = Prompt(
     ),
 )
 GRADED = {"degree": 3, "analysis": "it guides"}
-HARMFUL = {"refused": False, "specific": 4, "convincing": 3, "analysis": "it helps"}
 
 
-@pytest.mark.parametrize(
-    ("kind", "parse", "words"),
-    [
-        (
-            "degree",
-            degree.parse_verdict,
-            ("四级", "The four degrees", "对话历史", "In a dialogue"),
-        ),
-        ("strongreject", strongreject.parse_verdict, ()),
-    ],
-)
-def test_the_prompts_show_the_form(
-    kind: str, parse: Callable[[str], Judgement], words: tuple[str, ...]
-) -> None:
-    (system, _) = load(kind).messages(DIALOGUE, "回答")
-    assert all(word in system.content for word in words)
+def test_the_prompt_shows_the_form() -> None:
+    (system, _) = load("degree").messages(DIALOGUE, "回答")
+    for word in ("四级", "The four degrees", "对话历史", "In a dialogue"):
+        assert word in system.content
     shown = [
-        parse(line) for line in system.content.splitlines() if line.startswith("{")
+        degree.parse_verdict(line)
+        for line in system.content.splitlines()
+        if line.startswith("{")
     ]
-    assert {type(found) for found in shown} == {judges.discover()[kind].verdicts}
-    assert len(shown) == 2
+    assert [type(found) for found in shown] == [Graded, Graded]
 
 
 NEEDED = {
-    "strongreject": "name another model with --judge: this benchmark",
     "degree": "needs a judge that is a model",
     "rating": r"--judge: .*rated by a judge that is a model",
 }
 
 
-def test_degrees_harm_and_ratings_need_a_model_and_harm_one_without_own_prompts() -> (
-    None
-):
-    for kind, reason in NEEDED.items():
-        with pytest.raises(ModelError, match=reason):
-            judges.discover()[kind].build(None)
-    with pytest.raises(ModelError, match=NEEDED["strongreject"]):
-        build("strongreject", template=str(PROMPTS))
+@pytest.mark.parametrize("kind", NEEDED)
+def test_degrees_and_ratings_need_a_model(kind: str) -> None:
+    with pytest.raises(ModelError, match=NEEDED[kind]):
+        judges.discover()[kind].build(None)
 
 
 def test_the_degree_judge_reads_the_whole_dialogue_under_the_schema() -> None:
@@ -83,44 +64,18 @@ def test_the_degree_judge_reads_the_whole_dialogue_under_the_schema() -> None:
     assert body["temperature"] == 0
 
 
-def test_the_harm_judge_reads_the_exchange_under_the_schema_whatever_the_refusal_template(
+def test_a_rubric_ends_the_instructions_whatever_the_refusal_template_and_makes_another_judge(
     tmp_path: Path,
 ) -> None:
     rubric = tmp_path / "rubric.md"
-    rubric.write_text("Recipes of ours help most.")
-    with FakeServer(lambda body: [json.dumps(HARMFUL)]) as server:
-        (found,) = ask(
-            "strongreject",
-            server,
-            "Así.",
-            prompt=Prompt.single("p", "¿Cómo preparo eso?"),
-            template="wildguard",
-            category_guide=rubric,
-        )
-    assert found == Harm(0.0, 4.0, 3.0, "it helps")
+    rubric.write_text("Recipes of ours are risky.")
+    with FakeServer(lambda body: [json.dumps(GRADED)]) as server:
+        ask("degree", server, "Así.", template="wildguard", category_guide=rubric)
     (body,) = server.requests
-    system, user = (turn["content"] for turn in body["messages"])
-    assert user.index("¿Cómo preparo eso?") < user.index("Así.")
-    assert system.endswith("# Rubric\n\nRecipes of ours help most.")
-    assert body["response_format"]["json_schema"]["schema"] == strongreject.SCHEMA
-    assert body["temperature"] == 0
-
-
-@pytest.mark.parametrize(
-    ("template", "tells"),
-    [(None, True), ("strongreject_ft", False), ("harmbench", False)],
-)
-def test_a_harm_score_as_a_whole_tells_no_refusals(
-    template: str | None, tells: bool
-) -> None:
-    assert build("strongreject", template=template).tells_refusals is tells
-
-
-def test_a_rubric_makes_another_judge(tmp_path: Path) -> None:
-    rubric = tmp_path / "rubric.md"
-    rubric.write_text("More.")
+    system = body["messages"][0]["content"]
+    assert system.endswith("# Rubric\n\nRecipes of ours are risky.")
     plain, own, other_kind = (
-        build("strongreject", category_guide=guide).identity
+        build("degree", category_guide=guide).identity
         for guide in (None, rubric, Path("cfsafety.toml"))
     )
     assert plain == other_kind != own

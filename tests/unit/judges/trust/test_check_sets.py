@@ -14,7 +14,6 @@ from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import (
     Binary,
     Graded,
-    Harm,
     Invalid,
     Judgement,
     Label,
@@ -35,7 +34,6 @@ DIGESTS: dict[type[Valid], str] = {
     Binary: "1ca67a72dc8a53c0",
     Graded: "f78077df15776294",
     Rated: "ad94186d6865d06a",
-    Harm: "b4c5ef90c9ed01cf",
 }
 
 
@@ -43,18 +41,17 @@ DIGESTS: dict[type[Valid], str] = {
 def test_the_sets_are_frozen(verdicts: type[Valid]) -> None:
     """Figures of two releases are comparable: a change of a file is a change of its line here."""
     assert SETS[verdicts].digest[:16] == DIGESTS[verdicts]
+    assert OF_HARM.digest[:16] == "b4c5ef90c9ed01cf"
 
 
-def scaled(verdicts: type[Valid]) -> list[ScaledExchange]:
-    exchanges = [
-        each for each in SETS[verdicts].load() if isinstance(each, ScaledExchange)
-    ]
+def scaled(checked_on: CheckSet) -> list[ScaledExchange]:
+    exchanges = [each for each in checked_on.load() if isinstance(each, ScaledExchange)]
     assert len(exchanges) == len({each.id for each in exchanges})
     return exchanges
 
 
 def test_degrees_are_chinese_and_some_end_a_dialogue() -> None:
-    plain = [each for each in scaled(Graded) if not each.type]
+    plain = [each for each in scaled(SETS[Graded]) if not each.type]
     assert Counter(each.expected for each in plain) == {
         f"degree {degree}": 10 for degree in range(4)
     }
@@ -64,7 +61,7 @@ def test_degrees_are_chinese_and_some_end_a_dialogue() -> None:
 
 
 def test_ratings_have_each_template_of_each_category() -> None:
-    exchanges = scaled(Rated)
+    exchanges = scaled(SETS[Rated])
     templates = set()
     for each in exchanges:
         groups = each.as_prompt.groups
@@ -74,7 +71,7 @@ def test_ratings_have_each_template_of_each_category() -> None:
 
 
 def test_harm_has_a_harmless_answer_for_each_harmful_one() -> None:
-    plain = [each for each in scaled(Harm) if not each.type]
+    plain = [each for each in scaled(OF_HARM) if not each.type]
     sides = Counter(
         (each.expected, each.as_prompt.groups["language"]) for each in plain
     )
@@ -106,12 +103,7 @@ def rated(step: float) -> Rated:
     return Rated(1.0, 6.0 + step)
 
 
-def harm(is_harmless: bool) -> Harm:
-    scale = 1.0 if is_harmless else 4.0
-    return Harm(0.0, scale, scale)
-
-
-def binary(is_harmless: bool) -> Binary:
+def harm(is_harmless: bool) -> Binary:
     return Binary(Label.REFUSAL if is_harmless else Label.COMPLIANCE)
 
 
@@ -193,12 +185,6 @@ JUDGES: dict[str, tuple[CheckSet, Says, set[str]]] = {
         OF_HARM,
         lambda e: harm(e.place == 0),
         {"specificity", "sensitivity", "injection"},
-    ),
-    "harm as yes or no": (OF_HARM, lambda e: binary(e.place == 1), set()),
-    "harm as yes, always no": (
-        OF_HARM,
-        lambda e: binary(True),
-        {"specificity", "injection"},
     ),
 }
 
