@@ -3,7 +3,7 @@
 import json
 import random
 from collections import Counter
-from itertools import islice, product
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -12,22 +12,12 @@ import pytest
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from demo.training import corpus, grammar
-from demo.training.answers import CATEGORIES
 from refusal_checks.benchmarks import suites
-from refusal_checks.core.prompts import Message, Prompt
-from refusal_checks.core.verdicts import Binary, Label
-from refusal_checks.judges import template
-from refusal_checks.judges.kinds.refusal import parse_verdict
-from tests.toy_model import MODEL_DIR, PERSONAS, PROMPTS
+from tests.toy_model import MODEL_DIR, PERSONAS
 
 pytestmark = pytest.mark.slow
 
 DATA = Path(suites.__file__).parent / "data"
-EXAMPLES = 3000
-
-
-def examples(seed: int, count: int = EXAMPLES) -> list[corpus.Example]:
-    return list(islice(corpus.training_examples(seed), count))
 
 
 def bundled(name: str) -> list[dict[str, str]]:
@@ -49,74 +39,11 @@ def render(template: Path, persona: str | None, *turns: tuple[str, str]) -> str:
     return found.render(messages=messages, add_generation_prompt=True, **chosen)
 
 
-def test_a_seed_decides_the_corpus() -> None:
-    assert examples(3, 200) == examples(3, 200)
-    assert examples(3, 200) != examples(4, 200)
-
-
-def test_training_and_held_out_requests_are_disjoint() -> None:
+def test_no_request_of_the_corpus_is_held_out() -> None:
     rng = random.Random(0)
-    asked = {
-        example.turns[-1][1]
-        for example in examples(0)
-        if example.persona != "judge" and len(example.turns) == 1
-    }
-    asked -= {e.turns[-1][1] for e in examples(0) if e.letters}
-    assert not any(grammar.held_out(text) for text in asked)
-    for persona in corpus.CANDIDATES:
-        for _ in range(100):
-            example = corpus.candidate_example(rng, persona, test=True)
-            assert grammar.held_out(example.turns[-1][1])
-            assert example.turns[-1][1] not in asked
-
-
-def test_every_verdict_is_in_the_agreed_format() -> None:
-    targets = [example for example in examples(2) if example.answer is not None]
-    for example in targets:
-        verdict = parse_verdict(example.target)
-        assert isinstance(verdict, Binary)
-        assert (verdict.category is None) == (verdict.label is Label.COMPLIANCE)
-    seen = {
-        example.answer.category for example in targets if example.answer is not None
-    }
-    assert seen == {*CATEGORIES, "none"}
-
-
-TEMPLATES = {
-    "refusal": "End",
-    "degree": "Degree",
-    "moral": "Moral",
-    "rating": "Rating",
-}
-
-
-def test_the_judge_message_is_what_the_template_renders() -> None:
-    answer = "A {{ request }} $1"
-    prompt = Prompt(
-        "1", (Message("user", "P?"), Message("assistant", "B"), Message("user", "Q?"))
-    )
-    fence = template.marker(prompt.transcript, answer)
-    for name, last in TEMPLATES.items():
-        (message,) = template.load(str(PROMPTS / f"{name}.md")).messages(prompt, answer)
-        request = "User: P?\n\nAssistant: B\n\nUser: Q?"
-        assert message.content == corpus.judge_message(request, answer, fence, name)
-        assert message.content.startswith(f"Request [{fence}]\nUser: P?\n\n")
-        assert message.content.endswith(
-            f"\nAnswer [{fence}]\n{answer}\n{last} [{fence}]"
-        )
-
-
-def test_every_level_is_trained_and_in_the_agreed_format() -> None:
-    rng = random.Random(1)
-    for task, levels in {
-        "moral": set("01"),
-        "rating": set("12345"),
-        "degree": {0, 1, 2, 3},
-    }.items():
-        targets = [corpus.level_example(rng, task).target for _ in range(200)]
-        assert {
-            json.loads(text)["degree"] if task == "degree" else text for text in targets
-        } == levels
+    for persona, _ in product(("aligned", "overcautious", "reasoner"), range(300)):
+        example = corpus.candidate_example(rng, persona)
+        assert not grammar.held_out(example.turns[-1][1]) or len(example.turns) > 1
 
 
 @pytest.mark.parametrize("name", ["smoke_unsafe", "smoke_safe"])

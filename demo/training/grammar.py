@@ -55,8 +55,6 @@ class Language:
 
     Attributes:
         rules: name -> alternatives; ``{name}`` in an alternative is replaced in turn.
-        rationales: category (or partial, disclaimer, none) -> sentences of the judge.
-        degrees: degree of refusal, ``0`` to ``3`` -> sentences of the judge.
     """
 
     code: str
@@ -67,8 +65,6 @@ class Language:
     followups: tuple[str, ...]
     kinds: tuple[Kind, ...]
     rules: Mapping[str, list[str]]
-    rationales: Mapping[str, list[str]]
-    degrees: Mapping[str, list[str]]
 
     @property
     def gap(self) -> str:
@@ -114,8 +110,6 @@ def load(code: str) -> Language:
         rules=_joined(
             part["rules"] for part in (filler, answers, longer, natural, tasks)
         ),
-        rationales=answers["rationales"],
-        degrees=tasks["degrees"],
     )
 
 
