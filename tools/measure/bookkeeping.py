@@ -5,7 +5,9 @@ measured in turns, in seconds and in CPU seconds of this process; the endpoint r
 process.
 
 ``python -m tools.measure.bookkeeping PROMPTS [--samples K] [--turns T] [--profile FILE]``;
-``--profile`` profiles one more evaluation; read FILE with ``python -m pstats``.
+``--profile`` profiles one more evaluation; read FILE with ``python -m pstats``. ``--faults SHARE``
+measures the gate alone, at a server that breaks this share of its requests, and counts the answers
+without a verdict.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ from pathlib import Path
 
 import aiohttp
 
-from tools.measure.gate import Spent, evaluated
+from refusal_checks.core.verdicts import Binary
+from tools.measure.gate import BENCHMARK, Spent, evaluated
 from tools.measure.instant import instant_server
 from tools.measure.plain import prompts
 from tools.measure.printing import by_turns, circumstances, say
@@ -104,6 +107,22 @@ def figures(count: int, samples: int, turns: int) -> dict[str, list[float]]:
     return measured
 
 
+def faulty(count: int, samples: int, faults: float) -> None:
+    """Run the gate at a server that breaks requests, and print what it lost and took."""
+    with instant_server(faults) as url, tempfile.TemporaryDirectory() as name:
+        model = f"{url}#instant"
+        keys = {"sampling.samples": samples}
+        spent = evaluated(Path(name), prompts(count), model, model, keys)
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        records = spent.result.records(BENCHMARK)
+        valid = sum(isinstance(record.judgement, Binary) for record in records)
+    say(
+        f"{count * samples} answers, {faults:.0%} of the requests broken: "
+        f"{count * samples - valid} without a verdict; {spent.seconds:.1f} s, "
+        f"{spent.cpu:.1f} CPU seconds, {peak:.0f} MiB at most"
+    )
+
+
 def profile(count: int, samples: int, file: Path) -> None:
     """Profile one evaluation, and print where most of its time is spent."""
     profiler = cProfile.Profile()
@@ -122,8 +141,12 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=5, metavar="K")
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--profile", type=Path, metavar="FILE")
+    parser.add_argument("--faults", type=float, metavar="SHARE")
     given = parser.parse_args()
     say(circumstances("tools.measure.bookkeeping"))
+    if given.faults is not None:
+        faulty(given.prompts, given.samples, given.faults)
+        return
     found = figures(given.prompts, given.samples, given.turns)
     say("\n" + by_turns(f"{given.prompts} prompts, K = {given.samples}", found, 2))
     if given.profile:

@@ -1,7 +1,8 @@
 """An OpenAI-compatible endpoint that answers at once, so that only the gate's own cost remains.
 
-``python -m tools.measure.instant`` prints its port and serves until its standard input closes. It
-is written on bare asyncio, since a web framework would be slower than the gate.
+``python -m tools.measure.instant [SHARE]`` prints its port and serves until its standard input
+closes; it breaks this share of the requests for answers and verdicts. It is written on bare
+asyncio, since a web framework would be slower than the gate.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import random
 import subprocess
 import sys
 import threading
@@ -31,14 +33,21 @@ REFUSAL = (
 WORDS = 40
 PROMPT = 2000  # tokens, about as many as a judge's
 LOGPROBS = [{"token": "word", "logprob": -0.5}] * WORDS
+SHARE = float(sys.argv[1]) if sys.argv[1:] and __name__ == "__main__" else 0.0
+CHANCE = random.Random(0)
 MODELS = json.dumps({"data": [{"id": "instant"}]}).encode()
 
 
 @contextmanager
-def instant_server() -> Iterator[str]:
-    """Start such an endpoint in a process of its own, and yield its base URL."""
+def instant_server(faults: float = 0.0) -> Iterator[str]:
+    """Start such an endpoint in a process of its own, and yield its base URL.
+
+    Args:
+        faults: share of the requests that end in status 500 or 503, a closed connection, or half
+            a reply; drawn with a seed.
+    """
     with subprocess.Popen(
-        [sys.executable, "-m", "tools.measure.instant"],
+        [sys.executable, "-m", "tools.measure.instant", str(faults)],
         cwd=Path(__file__).parents[2],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -71,13 +80,24 @@ class Instant(asyncio.Protocol):
             self._buffer = rest[size:]
             if head.startswith(b"GET"):
                 self._send(MODELS)
+            elif CHANCE.random() < SHARE:
+                self._break(reply(json.loads(body)))
+                return
             else:
                 self._send(reply(json.loads(body)))
 
-    def _send(self, body: bytes) -> None:
+    def _break(self, body: bytes) -> None:
+        fault = CHANCE.choice(("500", "503", "closed", "half"))
+        if fault in ("500", "503"):
+            self._send(b"{}", f"{fault} Broken")
+        elif fault == "half":
+            self._send(body, length=2 * len(body))
+        self._transport.close()
+
+    def _send(self, body: bytes, status: str = "200 OK", length: int = 0) -> None:
         head = (
-            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
-            f"Content-Length: {len(body)}\r\n\r\n"
+            f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\n"
+            f"Content-Length: {length or len(body)}\r\n\r\n"
         )
         self._transport.write(head.encode() + body)
 
