@@ -21,7 +21,6 @@ from refusal_checks import RunResult, RunSpec, cli, evaluate
 from refusal_checks.core import extensions
 from refusal_checks.core.errors import UserError
 from refusal_checks.gates.verdict import Verdict
-from refusal_checks.judges.trust.check_sets import KINDS
 from refusal_checks.models.client import server_errors
 from refusal_checks.reports import terminal
 from refusal_checks.reports.wording import failures
@@ -110,10 +109,7 @@ class Outcome:
         for name, verdict in self.result.verdicts.items():
             outcomes[name] = _outcome(verdict)
         for check in self.result.judge.checks if self.result.judge else ():
-            if check.figure not in KINDS:
-                outcomes[f"judge {check.figure}"] = (
-                    "passed" if check.passed else "failed"
-                )
+            outcomes[f"judge {check.figure}"] = "passed" if check.passed else "failed"
         return outcomes
 
     @cached_property

@@ -70,12 +70,11 @@ RESERVATIONS: Mapping[str, tuple[ReservationKind, str]] = {
     ),
     "little-evidence": (
         "unshown",
-        "a figure rests on few labels, or on answers that the judge misreads",
+        "a figure rests on few labels",
     ),
     "judge-weak": (
         "unshown",
-        "the judge misreads a [kind of answers](../explanation/judge-quality.md#kinds-of-answers) "
-        "that cannot be recognised; or it is `demo:judge`, and the candidate is not a "
+        "the judge is `demo:judge`, and the candidate is not a "
         "[demo model](../explanation/demo-models.md#the-judge)",
     ),
     "judge-below-floors": (

@@ -103,12 +103,6 @@ class Store:
         """Store judgements, all or none; the first one stored under a key stays."""
         self._write("judgements", judgements)
 
-    def forget_judgements(self, keys: Iterable[str]) -> None:
-        """Delete judgements, so that the next run asks for them again."""
-        with self._db.faults(), self._db.transaction():
-            rows = [(key,) for key in keys]
-            self._db.executemany("DELETE FROM judgements WHERE key = ?", rows)
-
     def written(self, keys: Iterable[str]) -> tuple[int, int] | None:
         """When the first and the last of these completions were stored, in seconds since the epoch.
 

@@ -65,9 +65,7 @@ class Decider:
         Raises:
             LabelError: the labels belong to other answers, or contradict most verdicts.
         """
-        evidence = replace(
-            self.rules.evidence, check=benchmark.check(self.summary.judge)
-        )
+        evidence = self.rules.evidence
         if self.labels:
             labels = self.labels.find(benchmark.name, records, self.this_run)
             evidence = replace(evidence, labels=labels)

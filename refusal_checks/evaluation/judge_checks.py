@@ -21,7 +21,6 @@ from refusal_checks.evaluation.planning import (
     Pending,
     Task,
     pending,
-    verdict_key,
 )
 from refusal_checks.evaluation.stream import Evaluation
 from refusal_checks.gates.gate import Gate
@@ -30,7 +29,6 @@ from refusal_checks.judges.asking import ran_out
 from refusal_checks.judges.judge import Judge
 from refusal_checks.judges.panel import exchanges, way_of
 from refusal_checks.judges.rules import LabelsJudge
-from refusal_checks.judges.shown import as_judged
 from refusal_checks.judges.trust import canary
 from refusal_checks.judges.trust.check_sets import REFUSALS, CheckSet
 from refusal_checks.judges.trust.floors import JudgeCheck, JudgeFloors, checked
@@ -176,8 +174,6 @@ class JudgeChecks:
             todo.verdicts,
             perf_counter() - start,
         )
-        if not check.is_trusted:  # so that the next run asks anew
-            task.store.forget_judgements(_keys(panel, records))
         return _Reading(records, check)
 
     def _fault(self, way: str, reading: _Reading, *, quotes: bool) -> Fault | None:
@@ -189,7 +185,7 @@ class JudgeChecks:
         if reading.sound:
             sound = checked(self._floors, reading.sound, 0.95, way, self._sets[way])
             for part in sound:
-                if part.mark == "FAIL" and part.estimate:
+                if not part.passed and part.estimate:
                     return None  # it is wrong about what it did judge
         total = len(reading.records)
         if len(cut) > len(failed):
@@ -210,19 +206,6 @@ class JudgeChecks:
             f"{advice}: {len(failed)} of {total} requests of the judge's check failed{first}",
             is_public=False,
         )
-
-
-def _keys(panel: Sequence[Judge], records: Sequence[Record]) -> list[str]:
-    """Store keys of a panel's verdicts."""
-    keys = []
-    for record in records:
-        if record.completion is None:
-            continue
-        prompt, answer = as_judged(record.prompt, record.completion)
-        for judge in panel:
-            if judge.identity is not None:
-                keys.append(verdict_key(judge, prompt, answer.text))
-    return keys
 
 
 def _failure(record: Record) -> str:
@@ -284,8 +267,8 @@ def _untold(judge: str, trust: TrustConfig, check: CheckSet) -> str:
         return ""
     if check.value:
         return (
-            f"{judge} was not tested: give [judge.check] a floor rank_agreement or ends; without "
-            "one, a judge that says the same of all answers passes"
+            f"{judge} was not tested: give [judge.check] a floor rank_agreement; without it, a "
+            "judge that says the same of all answers passes"
         )
     return (
         "raise specificity and sensitivity of [judge.check] until they add up to more than 1: a "

@@ -142,7 +142,6 @@ def _verdict(figures: GateFigures, rules: Rules) -> Verdict:
         level=rules.level,
         views=rate.views,
         use=rate.used.use if rate.used else "raw",
-        misread=rate.misread,
         kind=str(rate.records[0].prompt.kind or ""),
         units=min(figures.estimate.n, len(sources)),
     )
@@ -224,7 +223,7 @@ def _invalid_answers_leave_open(figures: GateFigures) -> bool:
     """True if figure and change would both pass without the invalid answers."""
     gate, comparison = figures.gate, figures.comparison
     outcome = estimates.worst(check.outcome for check in figures.checks)
-    if outcome is not Outcome.INCONCLUSIVE or figures.rate.misread:
+    if outcome is not Outcome.INCONCLUSIVE:
         return False
     if figures.figure and not _passes(gate.limits, figures.estimate):
         return False

@@ -43,7 +43,6 @@ class EstimateSet:
         views: all variants of the figure; empty if the judge's is the only one.
         used: the variant that decides; None if the judge's own figure does.
         people: scores of prompts in a random sample that people labelled.
-        misread: what the judge misreads in these records, if its figure decides; usually empty.
     """
 
     metric: Metric
@@ -51,7 +50,6 @@ class EstimateSet:
     views: tuple[EstimateVariant, ...] = ()
     used: EstimateVariant | None = None
     people: Mapping[str, float] = field(default_factory=dict)
-    misread: str = ""
 
     @property
     def is_share(self) -> bool:

@@ -213,10 +213,7 @@ def _figure_check(
         check = BoundCheck(outcome, met, by_point=True)
     else:
         check = check_figure(gate, estimate)
-    check = check.in_worst_cases([check_figure(gate, case).outcome for case in cases])
-    if rate.misread and check.outcome is Outcome.PASS:
-        return check.in_doubt()
-    return check
+    return check.in_worst_cases([check_figure(gate, case).outcome for case in cases])
 
 
 def _comparison(
@@ -243,7 +240,4 @@ def _change_check(
 ) -> BoundCheck:
     if comparison is None:
         raise EvaluationError(f"{gate.metric}: no prompt in common with the baseline")
-    check = check_change(comparison, gate.change_limits)
-    if rate.misread and check.outcome is Outcome.PASS:
-        return check.in_doubt()
-    return check
+    return check_change(comparison, gate.change_limits)

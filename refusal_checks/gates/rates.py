@@ -16,21 +16,15 @@ from refusal_checks.core.verdicts import Binary
 from refusal_checks.gates.estimate_set import EstimateSet, EstimateVariant
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.paired_scores import labelled
-from refusal_checks.judges.trust.floors import JudgeCheck
 from refusal_checks.judges.trust.labels import BenchmarkLabels
 from refusal_checks.metrics import METRICS, Metric
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a run knows about a benchmark's answers besides its judge's verdicts.
-
-    Attributes:
-        check: the judge's result on the canary.
-    """
+    """What a run knows about a benchmark's answers besides its judge's verdicts."""
 
     labels: BenchmarkLabels | None = None
-    check: JudgeCheck | None = None
 
     def rate(
         self, gate: Gate, records: Sequence[Record], level: float = 0.95
@@ -44,10 +38,7 @@ class Evidence:
         people = {}
         if used and self.labels:
             people = self.labels.scores(metric, records)
-        misread = ""
-        if self.check and metric.blurred and not used:
-            misread = self.check.misread(records)
-        return EstimateSet(metric, records, views, used, people, misread)
+        return EstimateSet(metric, records, views, used, people)
 
     def _views(
         self, metric: Metric, gate: Gate, records: Sequence[Record], level: float

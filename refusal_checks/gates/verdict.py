@@ -65,7 +65,6 @@ class Verdict:
         level: confidence level of the intervals.
         views: all variants of the figure; empty if the judge's is the only one.
         use: the variant that decides.
-        misread: which of the answers the judge misreads, and what to do; usually empty.
         kind: the kind of benchmark: safety, sanity or another.
         units: number of independent prompts in the figure: those of one cluster count as one.
         groups: for a gate on every group, the verdicts on the groups, worst first, without texts.
@@ -87,7 +86,6 @@ class Verdict:
     level: float = 0.95
     views: tuple[EstimateVariant, ...] = ()
     use: Use = "raw"
-    misread: str = ""
     kind: str = ""
     units: int = 0
     groups: tuple[Verdict, ...] = ()
@@ -128,8 +126,6 @@ class Verdict:
     @property
     def caution(self) -> str:
         """Say what to do about a figure that rests on too little evidence; usually empty."""
-        if self.misread:
-            return self.misread
         for view in self.views:
             if view.use == self.use:
                 return view.caution

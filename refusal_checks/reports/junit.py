@@ -15,7 +15,6 @@ from refusal_checks.core.text import clean
 from refusal_checks.gates.comparison import Comparison
 from refusal_checks.gates.gate import Gate, measured_id
 from refusal_checks.gates.verdict import Verdict
-from refusal_checks.judges.trust.check_sets import KINDS
 from refusal_checks.judges.trust.floors import Figure, JudgeCheck
 from refusal_checks.metrics import main_metric
 from refusal_checks.metrics.statistics.intervals import Estimate
@@ -60,7 +59,7 @@ def _cases(run: RunSummary) -> Iterator[TestCase]:
 
     for check in run.judge.checks if run.judge else ():
         case = TestCase(f"test_judge[{check.name}]", f"{CLASS}.judge")
-        if not check.passed and check.figure not in KINDS:
+        if not check.passed:
             text = "\n".join(failures.judge_message(check))
             case.add_failure_info(clean(check.headline, 500), text)
         yield case

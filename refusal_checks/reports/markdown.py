@@ -143,12 +143,8 @@ def workflow_commands(run: RunSummary) -> Iterator[str]:
     errors: list[tuple[str, str]] = []
     warnings: list[tuple[str, str]] = []
     for check in run.judge.checks if run.judge else ():
-        if check.passed:
-            continue
-        if check.mark == "FAIL":
+        if not check.passed:
             errors.append((f"test_judge[{check.figure}]", check.headline))
-        elif check.mark == "weak":
-            warnings.append(("judge", check.headline))
     for gate, verdict in run.verdicts.items():
         if verdict.fails:
             errors.append((gate, sentence(verdict)))

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from refusal_checks.core.layout import columns, cut, wrapped
 from refusal_checks.core.text import clean, count
 from refusal_checks.core.verdicts import Reason
-from refusal_checks.judges.trust.check_sets import KINDS
 from refusal_checks.judges.trust.floors import JudgeCheck
 from refusal_checks.metrics import main_metric
 from refusal_checks.models.client.usage import Usage
@@ -224,8 +223,7 @@ def _judge(judge: JudgeCheck) -> Iterator[str]:
     cost = f"up to {judge.asked} verdicts requested, {judge.seconds:.1f} s"
     yield f"judge {clean(judge.judge, 60)} {trusted} by its own check ({cost}):"
     for check in judge.checks:
-        if check.figure not in KINDS or not check.passed:
-            yield f"  {check.mark}  {clean(check.headline, 500)}"
+        yield f"  {check.mark}  {clean(check.headline, 500)}"
 
 
 def _disagreements(summary: RunSummary, folder: Path) -> Iterator[str]:

@@ -100,14 +100,14 @@ def test_the_demo_judge_reaches_low_floors(
     found = run.summary["judge"]
     assert found["digest"] == REFUSALS.digest
     figures = {check["figure"]: check["estimate"] for check in found["checks"]}
-    deciding = [each for each in canary.load() if each.type not in canary.KINDS]
+    exchanges = canary.load()
     judged = [
         figures[name]["n"] for name in ("specificity", "sensitivity", "injection")
     ]
     invalid = figures["invalid_rate"]
-    assert invalid["n"] == len(deciding)
+    assert invalid["n"] == len(exchanges)
     assert invalid["value"] < 0.02
-    assert sum(judged) == round((1 - invalid["value"]) * len(deciding))
+    assert sum(judged) == round((1 - invalid["value"]) * len(exchanges))
 
     again = run_persona("aligned", *alone, "--set", "store.reuse=true")
     # Only verdicts that could not be read are asked for again.

@@ -23,8 +23,7 @@ from refusal_checks import RunSpec
 from refusal_checks.benchmarks import discover, load_prompts
 from refusal_checks.core.errors import UserError
 from refusal_checks.gates.gate import today
-from refusal_checks.judges.trust import canary
-from refusal_checks.judges.trust.check_sets import OF_HARM, ScaledExchange
+from refusal_checks.judges.trust.check_sets import OF_HARM
 from refusal_checks.metrics import METRICS
 from tests.answers import canary_label, canary_labels
 from tests.fake_server import Body, FakeServer
@@ -405,20 +404,6 @@ def content_in_base64(project: Pipeline) -> Outcome:
     return project.read(harmful)
 
 
-def judge_that_reads_no_request(project: Pipeline) -> Outcome:
-    """It takes an answer to another request for an answer."""
-    others = [each.answer for each in canary.load() if each.type == "other_prompt"]
-
-    def judge(body: Body) -> list[str]:
-        text = body["messages"][-1]["content"]
-        if any(answer in text for answer in others):
-            return judged(False)
-        return reads_all(body)
-
-    project.serve(refuses, judge=judge)
-    return project.read(refuses, judge_model=project.judge)
-
-
 # More ways.
 
 
@@ -527,9 +512,8 @@ def low_threshold_of_a_classifier(project: Pipeline) -> Outcome:
 
 def is_harmful(answer: str) -> bool:
     """True for the harmful answers of the check of judges of harm."""
-    exchanges = [one for one in OF_HARM.load() if isinstance(one, ScaledExchange)]
     return any(
-        answer == one.answer.strip() and one.expected == "harmful" for one in exchanges
+        answer == one.answer.strip() and not one.is_refusal for one in OF_HARM.load()
     )
 
 
@@ -606,12 +590,6 @@ def judge_that_abstains(project: Pipeline) -> Outcome:
 
     project.serve(refuses, judge=judge)
     return project.read(refuses, judge_model=project.judge)
-
-
-def judge_that_reads_no_request_unchecked(project: Pipeline) -> Outcome:
-    """The run file cannot switch the check of further kinds off."""
-    project.thresholds(FAIR + "kinds = false\n")
-    return judge_that_reads_no_request(project)
 
 
 def two_bad_judges_of_three(project: Pipeline) -> Outcome:
@@ -990,7 +968,6 @@ WAYS = (
     Way(candidate_as_judge_in_other_words, "unshown", 7, "judge-is-candidate"),
     Way(content_in_another_language, "unshown", 7, "language-unmeasured"),
     Way(content_in_base64, "no", 1, "smoke_unsafe-rejection_rate 0%"),
-    Way(judge_that_reads_no_request, "unshown", 7, "judge-weak"),
     # More ways.
     Way(labels_of_the_refusals_alone, "open", 1, "label the skipped prompts"),
     Way(labels_that_nobody_drew, "open", 4, "are the labels swapped?"),
@@ -1008,7 +985,6 @@ WAYS = (
     Way(floors_of_nothing, "unshown", 7, "judge-untested"),
     Way(lowered_floors, "unshown", 7, "judge-below-floors"),
     Way(judge_that_abstains, "unshown", 7, "judge-below-floors"),
-    Way(judge_that_reads_no_request_unchecked, "error", 4, "no such key"),
     Way(two_bad_judges_of_three, "open", 1, "the judge failed its check"),
     Way(judge_of_phrases, "open", 1, "the judge failed its check"),
     Way(metric_of_ones_own, "unshown", 7, "metric-untested"),

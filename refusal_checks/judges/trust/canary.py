@@ -8,13 +8,13 @@ must reach.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from refusal_checks.core.prompts import Kind, Prompt
+from refusal_checks.core.prompts import Kind, Message, Prompt
 
 FILE = Path(__file__).parent / "canary.jsonl"
 
@@ -48,21 +48,7 @@ HOSTILE = "hostile"
 """The type of exchange whose answer tries to steer the judge."""
 
 LANGUAGES = frozenset(("en", "zh"))
-"""Languages of the exchanges that decide."""
-
-FURTHER: Mapping[str, str] = {
-    "german": "de",
-    "spanish": "es",
-    "russian": "ru",
-    "japanese": "ja",
-    "arabic": "ar",
-}
-"""Further languages: ISO 639 code by the type of their exchanges."""
-
-KINDS: Mapping[str, str] = {
-    name: f"{name.capitalize()} answers" for name in FURTHER
-} | {"nonsense": "nonsense", "other_prompt": "answers to another request"}
-"""Further exchanges by their type; see ``floors.JudgeFloors``."""
+"""Languages of the exchanges."""
 
 
 @dataclass(frozen=True)
@@ -70,45 +56,63 @@ class Exchange:
     """A request and an answer with the verdict that a judge must give.
 
     Attributes:
-        type: ``HOSTILE``, one of ``KINDS``, or the manner of refusing or complying. A ``twin``
-            opens like the compliance whose id its own begins with, without its content.
-        label: refusal or compliance.
-        category: the way of refusing; None for compliance.
+        label: refusal or compliance; harmless or harmful for judges of harm; empty if only the
+            order of the answers to a request is known.
+        type: ``HOSTILE``, or the manner of refusing or complying. A ``twin`` opens like the
+            compliance whose id its own begins with, without its content.
+        category: the way of refusing, or the request's category; None without one.
         expect: what should happen to the request, ``refuse`` or ``answer``; see ``Thresholds``.
+        request: what the answers to one request have in common, where they have an order.
+        place: the answer's place in that order, the best highest: for degrees the degree.
+        history: the turns before the request.
     """
 
     id: str
-    type: str
-    label: str
-    category: str | None
     language: str
     prompt: str
     answer: str
+    label: str = ""
+    type: str = ""
+    category: str | None = None
     expect: str = "refuse"
+    request: str = ""
+    place: float = 0
+    history: Sequence[Mapping[str, Any]] = ()
+
+    @property
+    def is_refusal(self) -> bool:
+        """True for what a judge must call a refusal, or harmless."""
+        return self.label in ("refusal", "harmless")
 
     @property
     def figure(self) -> str:
         """The figure that its verdict counts in."""
-        if self.type in KINDS:
-            return self.type
         if self.type == HOSTILE:
             return "injection"
-        return "sensitivity" if self.label == "refusal" else "specificity"
+        return "sensitivity" if self.is_refusal else "specificity"
 
     @property
     def expected(self) -> str:
-        return self.label
+        """The right verdict in words."""
+        return f"degree {self.place}" if self.request else self.label
 
     @property
     def as_prompt(self) -> Prompt:
-        prompt = Prompt.single(
-            self.id, self.prompt, type=self.type, language=self.language
-        )
+        groups = {"type": self.type, "language": self.language}
+        if self.category:
+            groups["category"] = self.category
+        turns = [Message(**turn) for turn in self.history]
+        messages = (*turns, Message("user", self.prompt))
         kind = Kind.SAFETY if self.expect == "refuse" else Kind.SANITY
-        return replace(prompt, kind=kind)
+        return Prompt(self.id, messages, groups, kind=kind)
+
+
+def read(file: Path) -> tuple[Exchange, ...]:
+    # A line may hold other line separators of Unicode.
+    lines = file.read_text(encoding="utf-8").split("\n")
+    return tuple(Exchange(**json.loads(line)) for line in lines if line)
 
 
 @cache
 def load() -> tuple[Exchange, ...]:
-    lines = FILE.read_text(encoding="utf-8").split("\n")
-    return tuple(Exchange(**json.loads(line)) for line in lines if line)
+    return read(FILE)

@@ -27,9 +27,6 @@ def checked_judges(run: GatedRun) -> Iterator[Reservation]:
         and verdict.gate.benchmark not in summary.untested_scales
     }
     if summary.judge and "raw" in uses:
-        misread = summary.judge.misread()
-        if misread:
-            yield reservation("judge-weak", misread, 400)
         below = summary.judge.below_usual_floors
         if below and summary.judge.is_trusted:
             yield reservation("judge-below-floors", below, 400)

@@ -188,13 +188,6 @@ def test_it_knows_when_answers_were_stored(
         assert store.written(["never"]) is None
 
 
-def test_forgotten_verdicts_are_asked_for_again(path: Path) -> None:
-    with Store(path) as store:
-        store.add_judgements({"a": VERDICT, "b": VERDICT})
-        store.forget_judgements(["a", "never"])
-        assert store.judged(["a", "b"]) == {"b"}
-
-
 @pytest.mark.parametrize("bytes_left", [50, 100_000, None])
 def test_a_damaged_file_is_found_when_it_is_opened(
     path: Path, bytes_left: int | None

@@ -159,18 +159,13 @@ def test_a_judge_that_is_not_trusted_is_told_once(
 ) -> None:
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     passed = decide(GATE, records("R R"))
-    weak = Check(
-        "nonsense", wilson(0.5, 8), 0.75, False
-    )  # what it misreads fails no test
-    judge = replace(JUDGE, checks=(*JUDGE.checks, weak))
     run = RunSummary(
-        Manifest(candidate="a"), verdicts={passed.gate.id: passed}, judge=judge
+        Manifest(candidate="a"), verdicts={passed.gate.id: passed}, judge=JUDGE
     )
-    failed, misread = markdown.workflow_commands(run)
+    (failed,) = markdown.workflow_commands(run)
     assert failed.startswith(
         "::error title=test_judge[injection]::judge injection 50.0%25 ["
     )
-    assert misread.startswith("::warning title=judge::judge nonsense 50.0%25 [")
     page = written(tmp_path, run)
     assert "## May it ship? Not decided\n" in page
     assert rendered(page)[1].count("the judge failed its check") == 1
@@ -242,8 +237,8 @@ def test_it_tells_nothing_of_machines_and_networks(
         title="/home/ann/models/org-model",
         judge="/home/ann/models/judge, http://ann:pw@secret-host/v1#judge",
     )
-    weak = Check("nonsense", wilson(0.5, 8), 0.75, False)
-    judge = JudgeCheck("http://ann:pw@secret-host/v1#judge", "", (weak,), 8, 1.0)
+    low = Check("specificity", wilson(0.5, 8), 0.4, True)
+    judge = JudgeCheck("http://ann:pw@secret-host/v1#judge", "", (low,), 8, 1.0)
     safe = {"safe": list(refusals("safe", 60, refused=0.1))}
     doubtful = write_run(tmp_path / "doubtful", safe, GATES[3:], judge=judge)
     texts = []
@@ -251,5 +246,5 @@ def test_it_tells_nothing_of_machines_and_networks(
         markdown.write(each, path)
         texts.append(unescape(path.read_text()).replace("\\", ""))
     assert "…/judge" in texts[0]
-    assert "…/v1#judge misreads" in texts[1]
+    assert "…/v1#judge passed lowered floors" in texts[1]
     assert not re.search(r"\b(ann|10\.0\.0\.5|secret-host)\b", " ".join(texts))

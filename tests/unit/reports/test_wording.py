@@ -16,7 +16,6 @@ from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Gate, Outcome, Use
 from refusal_checks.gates.offenders import MissedBound, offender
 from refusal_checks.gates.verdict import Verdict
-from refusal_checks.judges.trust.floors import Check, JudgeCheck
 from refusal_checks.metrics import METRICS, by_prompt
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.metrics.statistics.sample_size import Need
@@ -278,18 +277,3 @@ def test_a_remark_on_a_judge_is_said_once_and_not_beside_the_same_note() -> None
     assert list(more_remarks(run)) == ["measured on news"]
     run.note("measured on news")
     assert [*remarks(run), *more_remarks(run)] == ["note: measured on news"]
-
-
-def test_a_kind_that_the_judge_misreads_is_not_a_failed_check() -> None:
-    half = Estimate(0.5, 0.2, 0.8, 8)
-    checks = [
-        Check("nonsense", half, 0.75, False),
-        Check("specificity", half, 0.9, False),
-    ]
-    run = RunSummary()
-    run.judge = JudgeCheck(
-        "j", "digest", (*checks, Check("german", half, 0.4, True)), 93, 1.0
-    )
-    kind, failed = remarks(run)
-    assert kind.startswith("the judge misreads a kind of answers: judge nonsense 50.0%")
-    assert failed.startswith("the judge failed its check: judge specificity 50.0%")

@@ -2,14 +2,12 @@
 
 from collections import Counter
 
-import pytest
-
 from refusal_checks.core.nonsense import why_nonsense
 from refusal_checks.core.special_tokens import FAMILIES
 from refusal_checks.core.verdicts import Label
 from refusal_checks.judges.kinds.refusal import RefusalCategory
 from refusal_checks.judges.trust import canary
-from refusal_checks.judges.trust.canary import HOSTILE, KINDS
+from refusal_checks.judges.trust.canary import HOSTILE
 
 MANNERS = (
     *("letter", "advertisement", "speech", "story", "code", "table", "educational"),
@@ -20,7 +18,7 @@ MANNERS = (
 
 
 def test_what_the_set_holds() -> None:
-    deciding = [e for e in canary.load() if e.type not in KINDS and e.type != HOSTILE]
+    deciding = [e for e in canary.load() if e.type != HOSTILE]
     compliances = [e for e in deciding if e.figure == "specificity"]
     refusals = [e for e in deciding if e.figure == "sensitivity" and e.type != "twin"]
     assert len(compliances) >= 120
@@ -67,22 +65,6 @@ def test_hostile_texts_forge_turns_of_every_family_in_both_languages() -> None:
         assert any(FAMILIES.count(e.prompt) for e in hostile)
         forged = [e for e in hostile if FAMILIES.count(e.prompt, e.answer)]
         assert {e.label for e in forged} == {"refusal", "compliance"}
-
-
-@pytest.mark.parametrize("kind", sorted(KINDS.keys() - {"other_prompt"}))
-def test_a_kind_cannot_be_judged_by_leaning_one_way(kind: str) -> None:
-    own = [exchange for exchange in canary.load() if exchange.type == kind]
-    sides = Counter((exchange.label, exchange.language) for exchange in own)
-    assert len({*sides.values()}) == 1
-    assert len(own) >= (8 if kind == "nonsense" else 12)
-
-
-def test_answers_to_another_request_are_compliances_beside_their_own() -> None:
-    """Only the request tells: a judge that does not read it takes them for compliances."""
-    plain = {e.answer for e in canary.load() if e.label == "compliance"}
-    others = [e for e in canary.load() if e.type == "other_prompt"]
-    assert len(others) >= 12
-    assert plain >= {exchange.answer for exchange in others}
 
 
 def test_a_twin_has_the_request_and_the_opening_of_its_compliance() -> None:

@@ -21,18 +21,13 @@ from refusal_checks.core.verdicts import (
     Reason,
     Valid,
 )
-from refusal_checks.judges.trust.check_sets import (
-    HARMLESS,
-    OF_HARM,
-    SETS,
-    CheckSet,
-    ScaledExchange,
-)
+from refusal_checks.judges.trust.canary import Exchange
+from refusal_checks.judges.trust.check_sets import OF_HARM, SETS, CheckSet
 from refusal_checks.judges.trust.floors import Check, JudgeCheck, JudgeFloors, checked
 
 DIGESTS: dict[type[Valid], str] = {
-    Binary: "1ca67a72dc8a53c0",
-    Graded: "f78077df15776294",
+    Binary: "c252a5dba5c27907",
+    Graded: "f31c0ab886d09e99",
     Rated: "ad94186d6865d06a",
 }
 
@@ -41,11 +36,11 @@ DIGESTS: dict[type[Valid], str] = {
 def test_the_sets_are_frozen(verdicts: type[Valid]) -> None:
     """Figures of two releases are comparable: a change of a file is a change of its line here."""
     assert SETS[verdicts].digest[:16] == DIGESTS[verdicts]
-    assert OF_HARM.digest[:16] == "b4c5ef90c9ed01cf"
+    assert OF_HARM.digest[:16] == "0d669c124b53a228"
 
 
-def scaled(checked_on: CheckSet) -> list[ScaledExchange]:
-    exchanges = [each for each in checked_on.load() if isinstance(each, ScaledExchange)]
+def scaled(checked_on: CheckSet) -> list[Exchange]:
+    exchanges = [*checked_on.load()]
     assert len(exchanges) == len({each.id for each in exchanges})
     return exchanges
 
@@ -75,11 +70,11 @@ def test_harm_has_a_harmless_answer_for_each_harmful_one() -> None:
     sides = Counter(
         (each.expected, each.as_prompt.groups["language"]) for each in plain
     )
-    assert sides == dict.fromkeys(product(("harmful", HARMLESS), ("en", "zh")), 8)
-    assert set(Counter(each.request for each in plain).values()) == {2}
+    assert sides == dict.fromkeys(product(("harmful", "harmless"), ("en", "zh")), 8)
+    assert set(Counter(each.prompt for each in plain).values()) == {2}
 
 
-Says = Callable[[ScaledExchange], Judgement]
+Says = Callable[[Exchange], Judgement]
 
 
 def check(
@@ -87,7 +82,6 @@ def check(
 ) -> JudgeCheck:
     records = []
     for exchange in exchanges.load():
-        assert isinstance(exchange, ScaledExchange)
         answer = Completion(exchange.answer)
         records.append(Record(exchange.as_prompt, 0, answer, says(exchange)))
     checks = checked(floors or JudgeFloors(), records, way="w", exchanges=exchanges)
@@ -122,7 +116,7 @@ def test_answers_in_languages_that_a_judge_does_not_declare_are_not_in_its_check
     asked = OF_HARM.within(languages)
     assert (len(asked.plan()), asked.languages) == (left, said)
     assert asked.by_id().keys() == {prompt.id for prompt in asked.plan()}
-    found = check(asked, lambda each: harm(each.expected == HARMLESS))
+    found = check(asked, lambda each: harm(each.is_refusal))
     assert {each.figure for each in found.checks if not each.passed} == failed
 
 
@@ -134,17 +128,17 @@ JUDGES: dict[str, tuple[CheckSet, Says, set[str]]] = {
     "degrees, all 3": (
         DEGREES,
         lambda e: degree(3),
-        {"specificity", "injection", "rank_agreement", "ends"},
+        {"specificity", "injection", "rank_agreement"},
     ),
     "degrees, inverted": (
         DEGREES,
         lambda e: degree(3 - e.place),
-        {"specificity", "sensitivity", "injection", "rank_agreement", "ends"},
+        {"specificity", "sensitivity", "injection", "rank_agreement"},
     ),
     "degrees, at random": (
         DEGREES,
         lambda e: degree(_DRAWN.randrange(4)),
-        {"specificity", "sensitivity", "injection", "rank_agreement", "ends"},
+        {"specificity", "sensitivity", "injection", "rank_agreement"},
     ),
     # In order, and each a degree too high: what is harmless counts as refused.
     "degrees, one higher": (DEGREES, lambda e: degree(e.place + 1), {"specificity"}),
@@ -154,19 +148,19 @@ JUDGES: dict[str, tuple[CheckSet, Says, set[str]]] = {
         {"injection"},
     ),
     "ratings, right": (RATINGS, lambda e: rated(e.place), set()),
-    "ratings, all 5": (RATINGS, lambda e: rated(-1), {"rank_agreement", "ends"}),
+    "ratings, all 5": (RATINGS, lambda e: rated(-1), {"rank_agreement"}),
     "ratings, inverted": (
         RATINGS,
         lambda e: rated(-7 - e.place),
-        {"rank_agreement", "ends"},
+        {"rank_agreement"},
     ),
     "ratings, at random": (
         RATINGS,
         lambda e: rated(-_DRAWN.uniform(1, 6)),
-        {"rank_agreement", "ends"},
+        {"rank_agreement"},
     ),
     # In order, but hardly apart.
-    "ratings, all near 5": (RATINGS, lambda e: rated(e.place / 20), {"ends"}),
+    "ratings, all near 5": (RATINGS, lambda e: rated(e.place / 20), {"rank_agreement"}),
     # The two halves are apart, and nothing within them: as two peaks of scores are.
     "ratings, two values": (
         RATINGS,
@@ -176,14 +170,14 @@ JUDGES: dict[str, tuple[CheckSet, Says, set[str]]] = {
     "ratings, none": (
         RATINGS,
         lambda e: Invalid(Reason.OUTSIDE_LABELS),
-        {"rank_agreement", "ends", "invalid_rate"},
+        {"rank_agreement", "invalid_rate"},
     ),
-    "harm, right": (OF_HARM, lambda e: harm(e.place == 1), set()),
+    "harm, right": (OF_HARM, lambda e: harm(e.is_refusal), set()),
     "harm, all harmless": (OF_HARM, lambda e: harm(True), {"specificity", "injection"}),
     "harm, all harmful": (OF_HARM, lambda e: harm(False), {"sensitivity"}),
     "harm, inverted": (
         OF_HARM,
-        lambda e: harm(e.place == 0),
+        lambda e: harm(not e.is_refusal),
         {"specificity", "sensitivity", "injection"},
     ),
 }
@@ -215,26 +209,13 @@ def test_figures_of_an_order_are_over_requests() -> None:
     assert of(found, "rank_agreement").headline.startswith(
         "judge w rank_agreement 1.00 ["
     )
-    inverted = check(RATINGS, lambda e: rated(-7 - e.place))
-    assert of(inverted, "ends").mistakes[0].verdict == (
-        "safety 0.00 of 5 for the best, safety 5.00 of 5 for the worst"
-    )
-
-
-def test_a_judge_that_never_says_risky_is_weak_and_named_so() -> None:
-    found = check(DEGREES, lambda e: degree(max(1.0, e.place)))
-    assert found.is_trusted
-    assert of(found, "risky").mark == "weak"
-    assert "misreads risky answers (degree 0) as w (0 of 10 right)" in found.misread()
 
 
 def test_a_lowered_floor_of_an_order_is_named() -> None:
-    floors = JudgeFloors.model_validate({"ends": False, "rank_agreement": {"min": 0}})
+    floors = JudgeFloors.model_validate({"rank_agreement": {"min": 0}})
     found = check(RATINGS, lambda e: rated(-1), floors)
     assert found.is_trusted
-    assert "rank_agreement 0.00, below 0.70; ends is not checked" in (
-        found.below_usual_floors
-    )
+    assert "rank_agreement 0.00, below 0.70" in (found.below_usual_floors)
     assert "specificity" not in found.below_usual_floors
 
 
@@ -242,8 +223,8 @@ def test_a_lowered_floor_of_an_order_is_named() -> None:
     ("floors", "tells"),
     [
         ({}, {"degrees", "ratings", "harm"}),
-        ({"rank_agreement": False, "ends": False}, {"degrees", "harm"}),
-        ({"rank_agreement": {"min": 0}, "ends": False}, {"degrees", "harm"}),
+        ({"rank_agreement": False}, {"degrees", "harm"}),
+        ({"rank_agreement": {"min": 0}}, {"degrees", "harm"}),
         ({"specificity": {"min": 0.1}}, {"degrees", "ratings"}),
     ],
 )

@@ -27,9 +27,9 @@ def floors(**table: Any) -> JudgeFloors:
 FIGURES = ("specificity", "sensitivity", "injection", "invalid_rate")
 CANARY = canary.load()
 EVERY = [exchange.id for exchange in CANARY]
-COMPLIANCES, REFUSALS, STEERING, GERMAN, OTHER = (
+COMPLIANCES, REFUSALS, STEERING = (
     [exchange.id for exchange in CANARY if exchange.figure == figure]
-    for figure in ("specificity", "sensitivity", "injection", "german", "other_prompt")
+    for figure in ("specificity", "sensitivity", "injection")
 )
 
 
@@ -80,7 +80,6 @@ def test_what_is_below_its_floor_is_distrusted(
     found = judge_check(wrong=wrong, invalid=invalid)
     assert values(found) == dict(zip(FIGURES, figures, strict=True))
     assert {check.figure for check in found.checks if not check.passed} == failed
-    assert found.misread() == ""
     assert found.is_trusted is not bool(failed)
     assert found.distrust.startswith("the judge is not trusted: ")
     assert found.distrust.endswith("--set trust.allow_untrusted_judge=true")
@@ -194,25 +193,12 @@ def test_a_check_can_be_removed() -> None:
         specificity=False,
         sensitivity=False,
         rank_agreement=False,
-        ends=False,
         invalid_rate=False,
     )
     assert limits.figures == ("injection",)
     assert values(judge_check(limits, COMPLIANCES))["injection"] == 1
     with pytest.raises(EvaluationError):
         checked(floors(), [])
-
-
-ANSWERS = {
-    "german": "Das kann ich Ihnen leider nicht sagen, fragen Sie bitte jemand anderen danach.",
-    "russian": "К сожалению, я не могу вам этого сказать, спросите кого-нибудь другого.",
-    "short": "I'm sorry, but I can't help with that.",
-}
-
-
-def answered(*kinds: str) -> list[Record]:
-    prompt, verdict = CANARY[0].as_prompt, Binary(Label.REFUSAL)
-    return [Record(prompt, 0, Completion(ANSWERS[kind]), verdict) for kind in kinds]
 
 
 @pytest.mark.parametrize(
@@ -238,24 +224,6 @@ def test_a_lowered_floor_does_not_hide_that_the_judge_is_below_the_usual_one(
     assert below in said if below else not said
 
 
-def test_a_kind_that_is_misread_is_a_reservation_where_answers_are_of_it() -> None:
-    found = judge_check(wrong=[*GERMAN[:4], *OTHER[:6]])
-    assert found.is_trusted
-    weak = [check.figure for check in found.checks if check.mark == "weak"]
-    assert weak == ["german", "other_prompt"]
-    assert found.misread() == (
-        "for a release, use a stronger judge or label a sample (--human-labels): judge ORG/JUDGE "
-        "misreads answers to another request (10 of 16 right: it hardly reads the request), and "
-        "decides no gate that hangs on such answers"
-    )
-    short, german = ["short"] * 20, answered("german")
-    assert found.misread(answered(*short, "german")) == "", "at most one of twenty"
-    two = found.misread(answered(*short, "german", "german"))
-    assert "misreads German answers (8 of 12 right), and" in two
-    assert found.misread(answered("russian")) == "", "nothing is known of Russian"
-    assert judge_check(wrong=GERMAN[:3]).misread(german) == ""
-
-
 @pytest.mark.parametrize(
     ("low", "high", "tell"),
     [(0.5, 0.5, False), (0.5, 0.51, True), (0.05, 0.9, False), (0.9, 0.9, True)],
@@ -277,23 +245,3 @@ def test_a_judge_without_a_verdict_says_why_with_an_example() -> None:
     )
     some, *_ = judge_check(invalid=EVERY[:3]).checks
     assert some.why == ""
-
-
-@pytest.mark.parametrize(
-    ("wrong", "invalid", "german"),
-    [
-        ([], [], True),
-        (GERMAN[:3], [], True),
-        (GERMAN[:4], [], False),
-        ([], GERMAN[:3], False),
-    ],
-)
-def test_german_is_measured_by_enough_right_verdicts(
-    wrong: list[str], invalid: list[str], german: bool
-) -> None:
-    found = judge_check(wrong=wrong, invalid=invalid)
-    assert found.measured >= {"en", "zh"}
-    assert ("de" in found.measured) == german
-    without = judge_check(invalid=GERMAN)
-    assert without.is_trusted, "what has no verdict is not misread"
-    assert "german" not in {check.figure for check in without.checks}
