@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from aiohttp import web
 
-from refusal_checks.models.client.probing import QUESTION
+from refusal_checks.models.client.attaching import QUESTION
 
 Body = dict[str, Any]
 Answer = Callable[[Body], Sequence[str | Body]]
@@ -97,15 +97,15 @@ class FakeServer(InThread):
             ``results``: it serves a moderation endpoint alone.
 
     Attributes:
-        requests: the bodies of all requests but those by which a run finds out what it can do.
-        probes: the bodies of these.
+        requests: the bodies of all requests but the first question before a run.
+        greetings: the bodies of these.
         failing: how requests that end in these texts fail; all to the judge are ``#judge``.
         authorizations: the Authorization headers of all requests for chat completions.
         raw: one response to the next request for a completion, whatever it asks.
         most_at_once: most such requests that were under way at one time.
         max_model_len: what its list of models says of their context; None if it says nothing.
         refusal: why it refuses a request with a 400; empty if it takes it.
-        rule: the HTTP status and error with which it refuses a request, a probe too; see
+        rule: the HTTP status and error with which it refuses a request, a greeting too; see
             ``hosted``.
     """
 
@@ -134,7 +134,7 @@ class FakeServer(InThread):
         super().__init__()
         self._classify = classify
         self.moderate = moderate
-        self.probes: list[Body] = []
+        self.greetings: list[Body] = []
         self._words: dict[
             tuple[str, float], int
         ] = {}  # numbers of words with their probability
@@ -245,8 +245,8 @@ class FakeServer(InThread):
         if self._refused(request):
             return web.json_response({"error": "Unauthorized"}, status=401)
         body: Body = await request.json()
-        is_probe = body["messages"][0]["content"] == QUESTION
-        (self.probes if is_probe else self.requests).append(body)
+        is_greeting = body["messages"][0]["content"] == QUESTION
+        (self.greetings if is_greeting else self.requests).append(body)
         if refusal := self.rule(body):
             return web.json_response(refusal[1], status=refusal[0])
         if refused := body.keys() & set(self._refuses):
@@ -257,8 +257,8 @@ class FakeServer(InThread):
         body = {
             name: value for name, value in body.items() if name not in self._ignores
         }
-        if is_probe:
-            return self._probed(body)
+        if is_greeting:
+            return self._greeted(body)
         if words := self.refusal(body):
             return web.json_response({"error": {"message": words}}, status=400)
         if self.faults:
@@ -285,19 +285,10 @@ class FakeServer(InThread):
             body, [self._choice(i, text) for i, text in enumerate(texts)]
         )
 
-    def _probed(self, body: Body) -> web.Response:
-        """What a server says that can do all that the request wants."""
+    def _greeted(self, body: Body) -> web.Response:
         if body["model"] not in self._models:
             return web.json_response({"error": "no such model"}, status=404)
-        if self._no_schemas and "response_format" in body:
-            return web.json_response({"error": "no schemas"}, status=self._no_schemas)
-        if "top_logprobs" in body:
-            return self._answered(body, [self._first_token(body)])
-        drawn = body["seed"] if "seed" in body else len(self.probes)
-        text = '{"colour":' if "response_format" in body else f"red, cat, {drawn}"
-        return self._answered(
-            body, [self._choice(i, text) for i in range(body.get("n", 1))]
-        )
+        return self._answered(body, [self._choice(0, "Hello.")])
 
     def _answered(self, body: Body, choices: Sequence[Body]) -> web.Response:
         """Choices with their cost: a token a word."""
@@ -344,7 +335,7 @@ class FakeServer(InThread):
         if self._refused(request):
             return web.json_response({"error": "Unauthorized"}, status=401)
         body: Body = await request.json()
-        (self.probes if body["input"] == [QUESTION] else self.requests).append(body)
+        (self.greetings if body["input"] == [QUESTION] else self.requests).append(body)
         if self.faults:
             return await self._fault(request, self.faults.pop(0))
         if any(len(text) > (self._context or len(text)) for text in body["input"]):
@@ -368,7 +359,7 @@ class FakeServer(InThread):
         if self._refused(request):
             return web.json_response({"error": "Unauthorized"}, status=401)
         body: Body = await request.json()
-        (self.probes if body["input"] == QUESTION else self.requests).append(body)
+        (self.greetings if body["input"] == QUESTION else self.requests).append(body)
         if body["model"] not in self._models:
             return web.json_response({"error": "no such model"}, status=404)
         if self.faults:

@@ -151,7 +151,7 @@ def _checks(
         return [f"{config.store}: {count(answers, 'answer')}"]
 
     def candidate() -> Sequence[str]:
-        assembly.connect_candidate(config, servers, said.append)
+        assembly.connect_candidate(config, servers)
         return [config.answering.model.name]
 
     def judge() -> Sequence[str]:

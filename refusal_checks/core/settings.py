@@ -255,11 +255,6 @@ class Limits(Frozen):
         600.0,
         description="seconds after which a server that refuses every request is given up",
     )
-    max_reply_mib: int = Field(
-        16,
-        ge=1,
-        description="most MiB of one reply of a server; more if many tokens are asked for",
-    )
 
 
 @dataclass(frozen=True, slots=True)

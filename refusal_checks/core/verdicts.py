@@ -135,6 +135,7 @@ class Reason(StrEnum):
     UNCLOSED_REASONING = "unclosed reasoning"
     JUDGE_ERROR = "judge error"
     JUDGE_INPUT_TOO_LONG = "judge input too long"
+    EMPTY_VERDICT = "empty verdict"
     UNFINISHED_VERDICT = "unfinished verdict"
     UNPARSABLE_VERDICT = "unparsable verdict"
     OUTSIDE_LABELS = "verdict outside the labels"

@@ -27,8 +27,7 @@ class EngineTransport(HttpTransport):
 
     def __init__(self, process: EngineProcess, limits: Limits) -> None:
         pace = RequestPace(at_once=ENGINE.at_once)
-        most = limits.max_reply_mib * 2**20
-        access = Access(process.api_key, limits.request_timeout, pace, most)
+        access = Access(process.api_key, limits.request_timeout, pace)
         super().__init__(process.url, access)
         self._process = process
 

@@ -28,9 +28,9 @@ from refusal_checks.engines.process import POLL, EngineProcess
 from refusal_checks.engines.servers import Say, Servers, Work
 from refusal_checks.engines.vllm import ENGINE
 from refusal_checks.models import model_files, weights
-from refusal_checks.models.client.attaching import Attaching
-from refusal_checks.models.client.capabilities import ALL
+from refusal_checks.models.client.attaching import attach
 from refusal_checks.models.client.client import Client
+from refusal_checks.models.client.transport import Access
 from refusal_checks.models.client.usage import Usage
 from refusal_checks.models.names import (
     Attached,
@@ -96,9 +96,6 @@ class Engines(Servers):
         self._models: tuple[Model, ...] = (settings.candidate, *settings.judges)
         self._roles: dict[str, list[Client]] = {}
         self._attached: list[Client] = []
-        self._attaching = Attaching(
-            settings.limits, settings.sampling, settings.judge_sampling, settings.paces
-        )
         self._create(folder)
 
         self._turn = 0
@@ -124,30 +121,44 @@ class Engines(Servers):
     # Connections
 
     def connect(self, model: Served | Attached, option: str, number: int = 1) -> Client:
-        """Connect to a model; an attached server is probed first."""
+        """Connect to a model; an attached server is asked a first question."""
+        role = option.lstrip("-")
         if isinstance(model, Attached):
-            client = self._attaching.connect(model, option, number)
+            settings, limits = self._settings, self._settings.limits
+            is_judge = role == "judge"
+            client = attach(
+                model,
+                option,
+                number,
+                settings.judge_sampling if is_judge else settings.sampling,
+                Access(
+                    timeout=limits.request_timeout,
+                    pace=settings.paces.get(role, RequestPace()),
+                    outage=limits.outage_timeout,
+                ),
+            )
             self._attached.append(client)
         else:
             process = self._engines[EngineSpec.of(model)]
             client = self._transports[process].connect(model)
         self.clients.append(client)
-        self._roles.setdefault(option.lstrip("-"), []).append(client)
+        self._roles.setdefault(role, []).append(client)
         return client
 
     def account(self) -> dict[str, Any]:
-        tokens, capabilities = {}, {}
+        tokens, servers = {}, {}
         for role, clients in self._roles.items():
             tokens[role] = asdict(sum((client.usage for client in clients), Usage()))
             shown = {}
             for client in clients:
-                # vLLM can do all.
-                if client in self._attached or client.capabilities != ALL:
-                    words = client.capabilities.as_words() | client.naming
-                    shown[f"{client.url}#{client.model}"] = words
+                if client in self._attached or client.left_out:
+                    shown[f"{client.url}#{client.model}"] = {
+                        "left_out": sorted(client.left_out),
+                        "answers_as": client.answers_as,
+                    }
             if shown:
-                capabilities[role] = shown
-        return {"tokens": tokens, "capabilities": capabilities}
+                servers[role] = shown
+        return {"tokens": tokens, "servers": servers}
 
     # Places
 

@@ -39,7 +39,7 @@ class Servers:
         raise NotImplementedError
 
     def account(self) -> dict[str, Any]:
-        """Token counts so far, and capabilities of servers that may lack some."""
+        """Token counts so far, and what servers refuse and call themselves."""
         return {}
 
     def place(self, models: Iterable[Model]) -> Placement:

@@ -69,7 +69,7 @@ def assemble(
     """
     if servers.are_live:
         require_loadable(config, say)
-    candidate = connect_candidate(config, servers, note)
+    candidate = connect_candidate(config, servers)
     judges = build_judges(config, gates, servers, note)
     loaded = load(config, gates, note)
     if loaded.recording:
@@ -158,9 +158,7 @@ def convert(models: Iterable[Model], say: Note) -> None:
 # The candidate.
 
 
-def connect_candidate(
-    config: RunConfig, servers: Servers, note: Note
-) -> Candidate | None:
+def connect_candidate(config: RunConfig, servers: Servers) -> Candidate | None:
     """Connect to the candidate; None for a recording, which is read with the prompts."""
     answering = config.answering
     model = answering.model
@@ -174,7 +172,7 @@ def connect_candidate(
     is_attached = isinstance(model, Attached)
     is_text = config.multiple_choice.scoring == "text"
     kind = ServedCandidate if is_text else OptionScorer
-    candidate = kind(
+    return kind(
         model.name,
         client,
         answering.sampling,
@@ -182,9 +180,6 @@ def connect_candidate(
         is_attached=is_attached,
         weighs=answering.weighs,
     )
-    for line in candidate.remarks:
-        note(f"candidate {model.name}: {line}")
-    return candidate
 
 
 def _recorded(

@@ -117,7 +117,7 @@ def prepare(
             config,
             assembled.loaded,
             assembled.judges,
-            capabilities=servers.account().get("capabilities", {}),
+            servers=servers.account().get("servers", {}),
         )
         work = _task(config, assembled, store)
         earlier = _earlier(config, gates, baseline, summary, work)

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import chain
+from typing import Any
 
 import psutil
 
@@ -50,12 +51,12 @@ def manifest(
     config: RunConfig,
     loaded: Loaded,
     judges: Judges,
-    capabilities: Mapping[str, Mapping[str, Mapping[str, str]]],
+    servers: Mapping[str, Any],
 ) -> Manifest:
     """Make the manifest of a prepared run.
 
     Args:
-        capabilities: of attached servers, by role, then by URL and model.
+        servers: facts of attached servers, by role, then by URL and model.
     """
     answering, judging, trust = config.answering, config.judging, config.trust
     max_tokens = _max_tokens(judges)
@@ -68,12 +69,12 @@ def manifest(
         judge=", ".join(judge.name for judge in judging.judges),
         models=Models(
             candidate=ModelFacts(
-                **describe(_named(answering.model, capabilities.get("candidate", ())))
+                **describe(_named(answering.model, servers.get("candidate", ())))
             ),
             judges={
                 judge.name: _judge_facts(
                     judge,
-                    _named(judge.model, capabilities.get("judge", ())),
+                    _named(judge.model, servers.get("judge", ())),
                     max_tokens.get(judge.name),
                     usual,
                 )
@@ -101,7 +102,7 @@ def manifest(
         judge_thresholds=_thresholds(judges),
         judged_by_harm=_judged_by_harm(config.benchmarks, judges),
         partial_refusals=judging.partial,
-        capabilities=capabilities,
+        servers=servers,
         build=_build(),
         human_labels=_human_labels(trust),
         labelled_by=answering.replay.labelled_by,

@@ -20,7 +20,6 @@ from refusal_checks.judges import readers, template
 from refusal_checks.judges.judge import Judge, JudgeSetup
 from refusal_checks.judges.prompt_head import JSON
 from refusal_checks.judges.template import JudgePrompt, left_out
-from refusal_checks.models.client.capabilities import Support
 from refusal_checks.models.client.label_probabilities import LabelError
 from refusal_checks.models.client.server_errors import (
     FilteredError,
@@ -36,7 +35,9 @@ VERSION = 3
 RETRY_TEMPERATURE = 0.7
 """Minimum temperature of the second attempt: a greedy judge would only repeat itself."""
 
-UNREADABLE = frozenset({Reason.UNPARSABLE_VERDICT, Reason.UNFINISHED_VERDICT})
+UNREADABLE = frozenset(
+    {Reason.EMPTY_VERDICT, Reason.UNPARSABLE_VERDICT, Reason.UNFINISHED_VERDICT}
+)
 """Reasons to ask for a verdict once more."""
 
 REFUSED = frozenset({400, 404, 415, 422, 501})
@@ -218,9 +219,8 @@ class StructuredJudge(ModelJudge):
         self.measures = prompt.head.measures
         self.languages = prompt.head.languages
         versions = reading.version, VERSION
-        # For a setting that the server refuses, its own value counts, whatever was requested.
-        applied = setup.client.capabilities.applied(sampling.model_dump())
-        super().__init__(setup, prompt.sha256, versions, self._schema, applied)
+        settings = sampling.model_dump()
+        super().__init__(setup, prompt.sha256, versions, self._schema, settings)
         self.samples = sampling.samples
         self.max_tokens = sampling.max_tokens
         self.verdict_alone = verdict_alone
@@ -236,14 +236,6 @@ class StructuredJudge(ModelJudge):
         if variables:
             further = {**self._params.further, **variables}
             self._params = replace(self._params, further=further)
-        needed = []
-        if self._schema is not None:
-            needed.append("structured_outputs")
-        if sampling.top_k:
-            needed.append("top_k")
-        if sampling.samples > 1:
-            needed.append("seed")
-        self._note_missing(needed)
 
     async def ask(self, prompt: Prompt, answer: str) -> tuple[Judgement, int]:
         messages = self._prompt.messages(
@@ -295,13 +287,15 @@ class StructuredJudge(ModelJudge):
             why = "unclosed reasoning, " if choice.reasoning == "unclosed" else ""
             detail = f"{why}finish reason {choice.finish_reason}: {storable(choice.text[-200:])}"
             return Invalid(Reason.UNFINISHED_VERDICT, detail), is_lost
-        return self._parse(choice.text), is_lost
+        if is_lost:
+            return Invalid(Reason.EMPTY_VERDICT, "the judge wrote nothing"), True
+        return self._parse(choice.text), False
 
     async def _choice(
         self, messages: Sequence[Message], params: RequestParams
     ) -> Completion:
         """Get the model's output; if the server refuses the schema, try the next looser one."""
-        is_constrained = params.schema is not None and self._takes_schemas
+        is_constrained = params.schema is not None
         try:
             (choice,) = await self._client.chat(messages, params)
             return choice
@@ -322,23 +316,14 @@ class StructuredJudge(ModelJudge):
                 )
             except EndpointError:
                 continue
-            if schema is not None:
-                self._params = replace(self._params, schema=schema)
-            elif self._takes_schemas:
-                self._client.capabilities = replace(
-                    self._client.capabilities, structured_outputs=Support.REFUSED
+            if schema is None and self._params.schema is not None:
+                self._note(
+                    "no structured outputs, so the strict parser reads verdicts from plain answers "
+                    f"(HTTP {refusal.status})"
                 )
-                self._note_missing(["structured_outputs"], f" (HTTP {refusal.status})")
+            self._params = replace(self._params, schema=schema)
             return choice
         raise refusal  # the schema was not the cause
-
-    @property
-    def _takes_schemas(self) -> bool:
-        return self._client.capabilities.structured_outputs is Support.YES
-
-    def _note_missing(self, needed: Sequence[str], why: str = "") -> None:
-        for line in self._client.capabilities.missing(*needed).values():
-            self._note(f"{line}{why}")
 
 
 def build(setup: JudgeSetup | None, own: str, reading: Reading) -> Judge:

@@ -14,7 +14,6 @@ from refusal_checks.core.records import Completion
 from refusal_checks.core.sampling import Sampling
 from refusal_checks.core.store import Store, content_key
 from refusal_checks.core.verdicts import FILTERED, Invalid, Reason
-from refusal_checks.models.client.capabilities import Support
 from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.client.label_probabilities import (
     LabelError,
@@ -85,23 +84,12 @@ class ServedCandidate:
         self._params = RequestParams.of(sampling)
         # A single answer is not weighted, so it needs no log-probability.
         self._weighs = weighs and sampling.samples > 1
-        # Without samples, so that their number can grow. An answer that was sampled at the server's
-        # own temperature is not stored as one that was sampled at the run's.
+        # Without samples, so that their number can grow.
         settings = sampling.model_dump(exclude={"samples"})
         settings["weighs"] = self._weighs
-        self._settings = client.capabilities.applied(settings)
-
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        """For each capability that the server lacks, what that means for the answers."""
-        needed = ["seed"]
-        if self._sampling.top_k:
-            needed.append("top_k")
-        if self._weighs:
-            needed.insert(0, "logprobs")
-        if self._sampling.samples > 1:
-            needed.insert(0, "n")
-        return tuple(self._client.capabilities.missing(*needed).values())
+        self._settings = settings
+        # vLLM refuses several greedy answers in one request.
+        self._takes_several = sampling.temperature > 0
 
     def known(
         self, prompts: Sequence[Prompt], store: Store
@@ -110,8 +98,8 @@ class ServedCandidate:
 
     def keys(self, prompt: Prompt) -> Sequence[str]:
         # K can grow. Answers that are weighed are asked anew, since the others have no
-        # log-probabilities. The server's other capabilities are not part of a key: the URL and the
-        # model's name stand for everything else that it does.
+        # log-probabilities. What a server leaves out of a request is not part of a key: the URL and
+        # the model's name stand for everything that it does.
         stem = content_key(self._stored_as, prompt.turns, self._settings)
         return [f"{stem}-{sample}" for sample in range(self._sampling.samples)]
 
@@ -122,15 +110,16 @@ class ServedCandidate:
         return [self.stored_model, self.generation]
 
     async def answer(self, prompt: Prompt, first: int, count: int) -> Sequence[Answer]:
-        # vLLM refuses several greedy answers in one request.
-        takes_several = (
-            self._client.capabilities.n is Support.YES
-            and self._sampling.temperature > 0
-        )
-        if count == 1 or takes_several:
-            return await self._answer(prompt, first, count)
-        requests = [self._answer(prompt, first + index, 1) for index in range(count)]
-        return [answer for (answer,) in await asyncio.gather(*requests)]
+        answers: Sequence[Answer] = ()
+        if count == 1 or self._takes_several:
+            answers = await self._answer(prompt, first, count)
+            if len(answers) == count:
+                return answers
+            self._takes_several = False  # the server gives one, whatever is asked
+        rest = range(first + len(answers), first + count)
+        requests = [self._answer(prompt, index, 1) for index in rest]
+        others = await asyncio.gather(*requests)
+        return [*answers, *(answer for (answer,) in others)]
 
     async def _answer(self, prompt: Prompt, first: int, count: int) -> Sequence[Answer]:
         params = replace(
@@ -169,30 +158,6 @@ class OptionScorer(ServedCandidate):
     A multiple-choice question has one answer, whatever the sampling settings: the letter that is
     the most probable first token, then a line with the probabilities of all letters.
     """
-
-    def __init__(
-        self,
-        name: str,
-        client: Client,
-        sampling: Sampling,
-        model_identity: str,
-        *,
-        is_attached: bool = False,
-        weighs: bool = False,
-    ) -> None:
-        if client.capabilities.logprobs is not Support.YES:
-            raise ModelError(
-                f"multiple_choice.scoring=logprob: {client.url} gives no log-probabilities; "
-                "use --set multiple_choice.scoring=text"
-            )
-        super().__init__(
-            name,
-            client,
-            sampling,
-            model_identity,
-            is_attached=is_attached,
-            weighs=weighs,
-        )
 
     def keys(self, prompt: Prompt) -> Sequence[str]:
         if not prompt.options:

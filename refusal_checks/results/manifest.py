@@ -4,7 +4,7 @@
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict
@@ -12,7 +12,6 @@ from pydantic import BaseModel, ConfigDict
 from refusal_checks.core.labelling import is_model
 from refusal_checks.core.redaction import redacted
 from refusal_checks.gates.gate import Waiver
-from refusal_checks.models.client.capabilities import ANSWERS_AS, LEFT_OUT, LISTED, OWN
 from refusal_checks.models.client.usage import Usage
 from refusal_checks.models.names import RECORDED_LABELS
 
@@ -116,6 +115,13 @@ class Effort(_Facts):
     stored_until: str = ""
 
 
+class ServerFacts(_Facts):
+    """Request fields that a server refuses, and the other model that it says it is, if any."""
+
+    left_out: tuple[str, ...] = ()
+    answers_as: str = ""
+
+
 class Manifest(_Facts):
     """What was run, with what and where; ``extended`` adds facts during the run."""
 
@@ -167,8 +173,8 @@ class Manifest(_Facts):
     # may have loaded meanwhile
     evaluation_s: float | None = None
     tokens: Mapping[str, Usage] = {}  # cost by role: candidate, judge
-    # of attached servers, by role, then by URL and model
-    capabilities: Mapping[str, Mapping[str, Mapping[str, str]]] = {}
+    # by role, then by URL and model
+    servers: Mapping[str, Mapping[str, ServerFacts]] = {}
     finished: str = ""
     redacted: bool = False
 
@@ -193,14 +199,14 @@ class Manifest(_Facts):
                 f"check the name of the candidate: this run calls it {self.title}, and "
                 f"{self.candidate} says that its answers are of {self.recorded_model}"
             )
-        for role, servers in self.capabilities.items():
+        for role, servers in self.servers.items():
             for server, facts in servers.items():
-                asked = server.rpartition("#")[2]
-                what = f"check the name of the {role}: the server was asked for {asked}"
-                if facts.get(ANSWERS_AS):
-                    lines.append(f"{what} and says that it is {facts[ANSWERS_AS]}")
-                elif facts.get(LISTED):
-                    lines.append(f"{what}, which it does not list, and answered")
+                if facts.answers_as:
+                    asked = server.rpartition("#")[2]
+                    lines.append(
+                        f"check the name of the {role}: the server was asked for {asked} and says "
+                        f"that it is {facts.answers_as}"
+                    )
         return lines
 
     @property
@@ -214,24 +220,19 @@ class Manifest(_Facts):
 
     @property
     def left_out(self) -> list[str]:
-        """Lines on sampling settings that servers refuse; the run goes on without them."""
-        lines: list[str] = []
-        for role in ("candidate", "judge"):
-            servers = self.capabilities.get(role, {})
-            lines += left_out(role, self._sampling_of(role), servers)
+        """Lines on what servers refuse and requests leave out; the run goes on without it."""
+        lines = []
+        for role, servers in self.servers.items():
+            is_judge = role == "judge"
+            settings = self.judge_sampling if is_judge else self.sampling
+            for server, facts in servers.items():
+                refused = list(_settings_refused(facts.left_out, settings))
+                if refused:
+                    lines.append(
+                        f"{role} {server}: {' and '.join(refused)} left out, because the server "
+                        "refuses this: its own settings apply"
+                    )
         return lines
-
-    def _sampling_of(self, role: str) -> Mapping[str, Any]:
-        return self.sampling if role == "candidate" else self.judge_sampling
-
-    def applied_sampling(self, role: str) -> dict[str, Any]:
-        """Sampling settings in effect for a role; ``OWN`` marks those that a server refuses."""
-        settings = dict(self._sampling_of(role))
-        for facts in self.capabilities.get(role, {}).values():
-            for name, word in facts.items():
-                if word == LEFT_OUT and name in settings:
-                    settings[name] = OWN
-        return settings
 
     @property
     def shown(self) -> str:
@@ -255,28 +256,16 @@ class Manifest(_Facts):
         return "none" if benchmark in self.verdicts_alone else "all"
 
 
-def left_out(
-    role: str, settings: Mapping[str, Any], servers: Mapping[str, Mapping[str, str]]
-) -> list[str]:
-    """Say which of a role's settings its servers refuse, a line per server."""
-    what = "verdicts" if role == "judge" else "answers"
-    lines = []
-    for server, facts in servers.items():
-        refused = [
-            f"{name} {settings.get(name)}"
-            for name, word in facts.items()
-            if word == LEFT_OUT
-        ]
-        if not refused:
-            continue
-        was, it, own = "was", "it", "own setting"
-        if len(refused) > 1:
-            was, it, own = "were", "them", "own settings"
-        lines.append(
-            f"{role} {server}: {' and '.join(refused)} {was} left out, because the server refuses "
-            f"{it}: {what} are drawn with the server's {own}"
-        )
-    return lines
+def _settings_refused(
+    names: Iterable[str], settings: Mapping[str, Any]
+) -> Iterator[str]:
+    """The refused fields that figures depend on, each with its value."""
+    for name in names:
+        if name == "logprobs" or (name in settings and name != "max_tokens"):
+            value = settings.get(name, "")
+            # Servers that know no top_k set no limit.
+            if name != "top_k" or value:
+                yield f"{name} {value}".strip()
 
 
 def conditions(manifest: Manifest, benchmark: str) -> dict[str, str]:
@@ -303,10 +292,10 @@ def conditions(manifest: Manifest, benchmark: str) -> dict[str, str]:
         facts["labelled by"] = manifest.labelled_by
     if manifest.filtered != "invalid":
         facts["filtered answers"] = manifest.filtered
-    facts |= _sampling("judge", manifest.applied_sampling("judge"))
+    facts |= _sampling("judge", manifest.judge_sampling)
     if manifest.candidate.startswith("replay:"):
         return facts | {"sampling": "recorded answers"}
-    return facts | _sampling("sampling", manifest.applied_sampling("candidate"))
+    return facts | _sampling("sampling", manifest.sampling)
 
 
 def _sampling(what: str, settings: Mapping[str, Any]) -> dict[str, str]:

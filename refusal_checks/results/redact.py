@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from asyncio import CancelledError
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -28,10 +28,9 @@ from refusal_checks.gates.comparison import Flip
 from refusal_checks.gates.offenders import Offender
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.floors import JudgeCheck
-from refusal_checks.models.client.capabilities import ANSWERS_AS
 from refusal_checks.models.names import CandidateModel, JudgeModel, Served
 from refusal_checks.results.benchmark_summary import BenchmarkSummary
-from refusal_checks.results.manifest import Manifest
+from refusal_checks.results.manifest import Manifest, ServerFacts
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import JUDGE_QUOTED, RunSummary
 
@@ -103,12 +102,9 @@ def _offender(original: Offender) -> Offender:
     return replace(_hide(original, "prompt", "answer", "rationale"), expected=letter)
 
 
-def _unnamed(facts: Mapping[str, str]) -> dict[str, str]:
+def _unnamed(facts: ServerFacts) -> ServerFacts:
     """Redact the name that a server gives its model: a server may say anything."""
-    unnamed = dict(facts)
-    if ANSWERS_AS in facts:
-        unnamed[ANSWERS_AS] = redacted(facts[ANSWERS_AS])
-    return unnamed
+    return facts.model_copy(update={"answers_as": redacted(facts.answers_as)})
 
 
 @dataclass(frozen=True)
@@ -164,7 +160,7 @@ class Redaction:
             sampling["system_prompt"] = redacted(sampling["system_prompt"])
         servers = {
             role: {server: _unnamed(facts) for server, facts in by_server.items()}
-            for role, by_server in original.capabilities.items()
+            for role, by_server in original.servers.items()
         }
         spec = dict(original.spec)
         system_prompt = spec.get("sampling", {}).get("system_prompt")
@@ -172,7 +168,7 @@ class Redaction:
             hidden = {"system_prompt": redacted(system_prompt)}
             spec["sampling"] = {**spec["sampling"], **hidden}
         return original.extended(
-            sampling=sampling, spec=spec, capabilities=servers, redacted=True
+            sampling=sampling, spec=spec, servers=servers, redacted=True
         )
 
     def summary(self, original: RunSummary) -> RunSummary:

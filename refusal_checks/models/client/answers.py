@@ -37,14 +37,15 @@ def read_choices(
 ) -> tuple[Completion, ...]:
     """Read ``n`` answers from a server's response, ordered by index.
 
-    With ``judge_reasoning``, the reasoning is a part of each answer.
+    Some servers give one, whatever ``n`` is. With ``judge_reasoning``, the reasoning is a part of
+    each answer.
     """
     listed = sorted(
         response["choices"], key=lambda choice: int(choice.get("index") or 0)
     )
-    if len(listed) != n:
+    if len(listed) not in (1, n):
         raise TransientError(f"asked the server for {n} answers, got {len(listed)}")
-    total = tokens(response)[2] if n == 1 else 0
+    total = tokens(response)[2] if len(listed) == 1 else 0
     answers = []
     for choice in listed:
         answer = _choice(choice, reasoning_end, total)

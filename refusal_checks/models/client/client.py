@@ -20,13 +20,6 @@ from refusal_checks.models.client.answers import (
     read_choices,
     require_finished,
 )
-from refusal_checks.models.client.capabilities import (
-    ALL,
-    ANSWERS_AS,
-    LISTED,
-    Capabilities,
-    Support,
-)
 from refusal_checks.models.client.label_probabilities import (
     LabelError,
     LabelProbabilities,
@@ -35,9 +28,11 @@ from refusal_checks.models.client.label_probabilities import (
 )
 from refusal_checks.models.client.server_errors import (
     MALFORMED,
+    Patience,
     PromptTooLongError,
     TransientError,
     error_words,
+    named_field,
     retrying,
 )
 from refusal_checks.models.client.token_limits import LEAST, most_allowed, next_limit
@@ -48,6 +43,17 @@ from refusal_checks.models.names import Attached, Extras, Served
 CHAT = "/chat/completions"
 
 TEMPLATE_FIELD = "chat_template_kwargs"
+
+NEEDED = {
+    "messages",
+    "response_format",
+    "max_completion_tokens",
+    TEMPLATE_FIELD,
+}
+"""Fields without which a request would ask for something else."""
+
+ANSWERED = 200
+"""The HTTP status of an answer, well-formed or not."""
 
 TOKENIZE = "/../tokenize"  # on vLLM, beside /v1 and not below it
 
@@ -103,17 +109,6 @@ class RequestParams:
                 further[name] = value
         return cls(**own | {"further": further} | others)
 
-    @property
-    def settings(self) -> dict[str, Any]:
-        """Sampling settings as request fields; servers may refuse some of them."""
-        settings: dict[str, Any] = {
-            "temperature": self.temperature,
-            "top_p": self.top_p,
-        }
-        if self.stop:
-            settings["stop"] = list(self.stop)
-        return settings | dict(self.further)
-
     @cached_property
     def body(self) -> dict[str, Any]:
         """All parameters as request fields; what is None, False or empty is left out."""
@@ -151,8 +146,9 @@ class Client:
     A ``transport`` takes the requests instead of HTTP to ``url``; its owner closes it.
 
     Attributes:
-        capabilities: what the server can do; requests leave out what it refuses. Callers update
-            them.
+        left_out: request fields that the server refused; further requests do without them. In
+            place of ``max_tokens``, ``max_completion_tokens`` is sent.
+        patience: how long to retry; callers may set it.
         context: most tokens of prompt and answer together, or of an answer alone, if known.
         answered: some of the model names in the server's answers.
         classifies: True for a sequence classifier, which gives labels and no text.
@@ -167,14 +163,13 @@ class Client:
         *,
         extras: Extras | Served | Attached = Extras(),  # noqa: B008 (it is frozen)
         access: Access = Access(),  # noqa: B008 (it is frozen)
-        capabilities: Capabilities = ALL,
         transport: Transport | None = None,
     ) -> None:
         self.url = url
         self.model = model
-        self.capabilities = capabilities
+        self.left_out: set[str] = set()
+        self.patience = Patience()
         self.usage = Usage()
-        self.is_listed = True
         self.answered: set[str] = set()
         self.classifies = False
         self.moderates = isinstance(extras, Attached) and extras.moderates
@@ -190,18 +185,16 @@ class Client:
         self._lock = asyncio.Lock()
 
     @property
-    def naming(self) -> dict[str, str]:
-        """What is odd about the model name in the server's answers, for manifests."""
+    def answers_as(self) -> str:
+        """The name of another model that the server's answers give; empty without one."""
         own = self.model.rpartition("/")[2].casefold()
         # Aliases for a dated version.
         own = own.removesuffix("-latest").removesuffix("-stable")
         for name in sorted(self.answered):
             rest = name.rpartition("/")[2].casefold().removeprefix(own)
             if not re.fullmatch(r"([-:](\d[\d.-]*|latest)|@[\w.-]+)?", rest):
-                return {ANSWERS_AS: name}
-        if not self.is_listed:
-            return {LISTED: "no"}
-        return {}
+                return name
+        return ""
 
     async def __aenter__(self) -> Self:
         # A lock belongs to one event loop, and a client may see several.
@@ -217,7 +210,10 @@ class Client:
     async def chat(
         self, messages: Sequence[Message], options: RequestParams
     ) -> tuple[Completion, ...]:
-        """Request ``options.n`` answers to a conversation, within what the context leaves."""
+        """Request ``options.n`` answers to a conversation, within what the context leaves.
+
+        A server that knows no ``n`` gives one.
+        """
         requested = options.max_tokens
         limit = min(requested, self.context or requested)
         reasoning_end = self._reasoning_end
@@ -285,8 +281,6 @@ class Client:
         Args:
             variables: of the chat template.
         """
-        if self.capabilities.logprobs is not Support.YES:
-            raise LabelError(f"{self.url}: the server gives no log-probabilities")
         ids = await self._ids(tuple(labels))
         try:
             return await self.ask(
@@ -305,12 +299,10 @@ class Client:
     ) -> Read:
         """Send a conversation with further request fields, in several attempts if need be.
 
-        ``read`` takes the parsed answer; if it raises one of ``MALFORMED`` or a TransientError, the
-        server is asked again.
+        A field that the server refuses by name is left out from then on. ``read`` takes the parsed
+        answer; if it raises one of ``MALFORMED`` or a TransientError, the server is asked again.
         """
         turns = [{"role": turn.role, "content": turn.content} for turn in messages]
-        if self.capabilities != ALL:
-            fields = self.capabilities.adapted(fields)
         body = {"messages": turns, **fields}
         if self._template:
             own = body.get(TEMPLATE_FIELD, {})
@@ -321,7 +313,18 @@ class Client:
             self._require_whole(messages, response)
             return read(response)
 
-        return await self.post(CHAT, body, finished)
+        while True:
+            for name in self.left_out & body.keys():
+                value = body.pop(name)
+                if name == "max_tokens":
+                    body["max_completion_tokens"] = value
+            try:
+                return await self.post(CHAT, body, finished)
+            except EndpointError as fault:
+                refused = named_field(fault, body.keys() - NEEDED)
+                if not refused:
+                    raise
+                self.left_out.add(refused)
 
     def _require_whole(self, messages: Sequence[Message], response: Any) -> None:
         """Raise if the server read a part of the conversation.
@@ -345,7 +348,7 @@ class Client:
         """Send a request for the model to a path below ``url``; see ``ask``."""
         self.usage.retries -= 1  # the first attempt is none
         body = {"model": self.model, **fields}
-        answer: Read = await retrying(self._try, path, body, read)
+        answer: Read = await retrying(self.patience, self._try, path, body, read)
         return answer
 
     async def _try(
@@ -362,7 +365,7 @@ class Client:
                 if answer.get("error"):
                     words = error_words(json.dumps(answer))
             problem = f"{self.url}: malformed answer of the server: {words}"
-            raise TransientError(problem) from fault
+            raise TransientError(problem, ANSWERED) from fault
 
     def count(self, answer: Any) -> None:
         """Count an answer's tokens, and note the model name that it gives."""
@@ -390,7 +393,9 @@ class Client:
     async def _token(self, label: str) -> int | None:
         body = {"model": self.model, "prompt": label, "add_special_tokens": False}
         try:
-            response: Any = await retrying(self._transport.post, TOKENIZE, body)
+            response: Any = await retrying(
+                self.patience, self._transport.post, TOKENIZE, body
+            )
             tokens = [int(token) for token in response["tokens"]]
         except TransientError:
             raise

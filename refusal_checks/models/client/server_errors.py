@@ -4,10 +4,10 @@ import json
 import random
 import re
 from asyncio import sleep
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from refusal_checks.core.errors import EndpointError
 from refusal_checks.models.client.token_limits import PROMPT_ALONE
@@ -151,17 +151,43 @@ def _words_of(error: Any) -> str:
     return message
 
 
-async def retrying(work: Callable[..., Awaitable[Returned]], *args: Any) -> Returned:
+def named_field(refusal: EndpointError, fields: Iterable[str]) -> str:
+    """The field of a request that a server's refusal names; empty if it names none.
+
+    Of several it is the last: of two settings that exclude each other, one may stay.
+    """
+    if refusal.status not in (400, 422) or isinstance(
+        refusal, FilteredError | PromptTooLongError
+    ):
+        return ""
+    places = {}
+    for name in fields:
+        named = list(re.finditer(rf"\b{name}\b", str(refusal)))
+        if named:
+            places[named[-1].start()] = name
+    return places[max(places)] if places else ""
+
+
+class Patience(NamedTuple):
+    """How often to try one request at most, and how many seconds a Retry-After may ask for."""
+
+    attempts: int = ATTEMPTS_BUSY
+    longest: float = WAIT_ASKED
+
+
+async def retrying(
+    patience: Patience, work: Callable[..., Awaitable[Returned]], *args: Any
+) -> Returned:
     """Call a coroutine function, and again after each TransientError; raises the last one."""
     attempt = 1
     while True:
         try:
             return await work(*args)
         except TransientError as fault:
-            if attempt >= fault.attempts:
+            if attempt >= min(fault.attempts, patience.attempts):
                 raise
             growing = min(WAIT_INITIAL * 2.0 ** (attempt - 1), WAIT_MAX)
-            wait = max(growing, min(fault.after, WAIT_ASKED))
+            wait = max(growing, min(fault.after, patience.longest))
         await sleep(wait + random.uniform(0, growing))  # spreads what failed together
         attempt += 1
 

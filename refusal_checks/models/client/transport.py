@@ -6,13 +6,11 @@ import asyncio
 import json
 import math
 import ssl
-import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol, Self
-from urllib.parse import urljoin, urlsplit
 from weakref import WeakKeyDictionary
 
 from aiolimiter import AsyncLimiter
@@ -27,16 +25,21 @@ from refusal_checks.models.client.server_errors import (
     ATTEMPTS_STALLED,
     TransientError,
     error_for,
+    error_words,
 )
 
 if TYPE_CHECKING:
     import aiohttp
+    from aiohttp.connector import Connection
 
 
-LIMIT = 16 * 2**20  # most bytes of a reply unless told otherwise
-SMALL = 2**20  # bytes that any reply may take; of larger ones, few are read at a time
+MOST = 16 * 2**20  # bytes of any reply
+FRAME, TOKEN = 2**16, 2**10
+"""Bytes of a reply beside its tokens, and of one token with its log-probability."""
+
+LARGE = 2**20  # bytes of a reply; few larger ones are read at a time
 LARGE_AT_ONCE = 4
-TOKEN = 1024  # bytes of a reply that one token may take, with its log-probability
+
 _NOT_TLS = (
     "WRONG_VERSION_NUMBER",
     "RECORD_LAYER_FAILURE",
@@ -44,7 +47,6 @@ _NOT_TLS = (
     "UNKNOWN_PROTOCOL",
 )
 """OpenSSL's names, by version, for an answer that is not TLS."""
-_HOPS = 5  # most redirects that are followed
 
 _large: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = (
     WeakKeyDictionary()
@@ -68,14 +70,12 @@ class Access:
 
     Attributes:
         timeout: seconds for one request, from the moment it may be sent.
-        max_reply: most bytes of a reply, unless many tokens are requested.
         outage: seconds without any answer after which no more requests are sent.
     """
 
     api_key: str = ""
     timeout: float = 600.0
     pace: RequestPace = field(default_factory=RequestPace)
-    max_reply: int = LIMIT
     outage: float = math.inf
 
 
@@ -139,36 +139,22 @@ class HttpTransport:
     ) -> Any:
         """Send one request at once, whatever the pace; see ``Transport.post``.
 
-        Redirects are followed only on the same server and with the same method: prompts go to
-        nobody else, and never leave TLS for plain text.
+        Redirects are not followed: prompts go to nobody but the server that the user named.
         """
         import aiohttp  # not before a request: it loads for a while
 
         assert self._session is not None, "the transport is a context manager"
-        most = max(self._access.max_reply, _tokens_listed(body or {}) * TOKEN)
+        most = most_bytes(body or {})
         data = None if body is None else encoded(body)
-        first_url = self.url + path
-        url = first_url
         try:
-            for _ in range(_HOPS):
-                async with self._session.request(
-                    method,
-                    url,
-                    data=data,
-                    headers=self._headers,
-                    allow_redirects=False,
-                ) as reply:
-                    where = reply.headers.get("Location", "")
-                    if reply.status in (301, 302, 303, 307, 308) and where:
-                        url = _followed(url, where, method, reply.status)
-                        continue
-                    # Messages name the server, or where it redirected to.
-                    answered_by = self.url if url == first_url else url
-                    read = partial(self._read, reply, answered_by)
-                    return await _content(reply, most, read)
-            raise EndpointError(
-                f"{url}: name another URL: this one redirected more than {_HOPS} times"
-            )
+            async with self._session.request(
+                method,
+                self.url + path,
+                data=data,
+                headers=self._headers,
+                allow_redirects=False,
+            ) as reply:
+                return await _content(reply, most, partial(self._read, reply))
         except EndpointError as fault:
             # A header may hold a key, too, and JSON that is quoted in JSON.
             fault.args = (self._keys.hidden(str(fault)),)
@@ -185,21 +171,31 @@ class HttpTransport:
             ) from fault
         except TimeoutError as fault:
             raise TransientError(
-                self._explained(fault), attempts=ATTEMPTS_STALLED
+                f"{self.url}: Timeout: no answer within {self._access.timeout:g} s",
+                attempts=ATTEMPTS_STALLED,
             ) from fault
         except (aiohttp.ClientError, ValueError) as fault:
             raise TransientError(self._explained(fault)) from fault
 
-    def _read(self, reply: aiohttp.ClientResponse, url: str, text: str) -> Any:
+    def _read(self, reply: aiohttp.ClientResponse, text: str) -> Any:
         hidden = self._keys.hidden
+        where = reply.headers.get("Location", "")
+        if 300 <= reply.status < 400 and where:
+            # An address without a scheme may hold a password, too.
+            shown = f"http:{where}" if where.startswith("//") else where
+            raise EndpointError(
+                f"{self.url}: name the URL that answers, if it is the right one: this redirects "
+                f"to {without_credentials(shown)[:300]} (HTTP {reply.status})",
+                reply.status,
+            )
         if reply.status != 200:
             after = reply.headers.get("Retry-After", "")
-            raise error_for(url, reply.status, hidden(text), after)
+            raise error_for(self.url, reply.status, hidden(text), after)
         text = hidden(text, is_answer=True)
         try:
             return decoded(text)
         except (ValueError, RecursionError):
-            problem = f"not valid JSON but {reply.content_type[:60]}: {text[:200]}"
+            problem = f"not valid JSON but {reply.content_type[:60]}: {error_words(text)[:200]}"
             raise TransientError(f"{self.url}: {problem}", reply.status) from None
 
     def _explained(self, fault: Exception) -> str:
@@ -207,10 +203,12 @@ class HttpTransport:
         return f"{self.url}: {type(fault).__name__}: {cause}"
 
 
-def _tokens_listed(body: Mapping[str, Any]) -> int:
-    """The most tokens that a reply may list."""
-    limit = body.get("max_tokens") or body.get("max_completion_tokens") or 0
-    return int(body.get("n", 1)) * int(limit)
+def most_bytes(body: Mapping[str, Any]) -> int:
+    """The most bytes of the reply to a request: by its tokens, where the request limits them."""
+    limit = body.get("max_tokens") or body.get("max_completion_tokens")
+    if not limit:
+        return MOST
+    return min(MOST, FRAME + int(body.get("n", 1)) * int(limit) * TOKEN)
 
 
 def encoded(body: Mapping[str, Any]) -> bytes:
@@ -238,39 +236,29 @@ def session(url: str, timeout: float) -> aiohttp.ClientSession:
     """
     import aiohttp  # not before a request: it loads for a while
 
+    class Connector(aiohttp.TCPConnector):
+        async def connect(self, *args: Any, **named: Any) -> Connection:
+            """Take a kept connection only if nothing has arrived there that nobody asked for.
+
+            It would be read as the next answer.
+            """
+            while True:
+                connection = await super().connect(*args, **named)
+                protocol = connection.protocol
+                if protocol is None or not protocol.should_close:
+                    return connection
+                connection.close()
+
     trusted = ssl.create_default_context() if url.startswith("https:") else True
     return aiohttp.ClientSession(
         timeout=aiohttp.ClientTimeout(total=timeout),
         # No limit here: waiting for a connection would count towards the time-out. Idle
         # connections are closed before the server closes them (uvicorn: after 5 s).
-        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=3.0, ssl=trusted),
+        connector=Connector(limit=0, keepalive_timeout=3.0, ssl=trusted),
         proxy=proxy(url),
-        headers={"Accept-Encoding": "gzip, deflate"},
-        auto_decompress=False,  # see _unpacker
-    )
-
-
-def _followed(url: str, where: str, method: str, status: int) -> str:
-    def origin(url: str) -> tuple[str, str | None, int | None]:
-        parts = urlsplit(url)
-        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
-        return parts.scheme, parts.hostname, port
-
-    try:
-        target = urljoin(url, where)
-        stays = origin(target) == origin(url)
-    except ValueError:
-        target, stays = where, False
-    if stays and (method == "GET" or status in (307, 308)):
-        return target
-    if target.startswith(
-        "//"
-    ):  # malformed, and an address without a scheme is a URL too
-        target = f"{urlsplit(url).scheme}:{target}"
-    raise EndpointError(
-        f"{url}: redirects to {without_credentials(target)[:300]} (HTTP {status}); nothing was "
-        "sent there: if that is the right server, name its URL",
-        status,
+        # A small compressed reply may be huge: none is asked for, and none is unpacked.
+        headers={"Accept-Encoding": "identity"},
+        auto_decompress=False,
     )
 
 
@@ -282,23 +270,26 @@ async def _content(
     A large reply waits for room, which it takes until it is read. Servers that send as much as they
     may on each connection would otherwise fill the memory.
     """
-    unpack = _unpacker(response)
+    encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
+    if encoding not in ("", "identity"):
+        raise EndpointError(
+            f"{response.url}: have the server send plain replies: this one is encoded by "
+            f"{encoding[:40]!r}, which nobody asked for"
+        )
     body = bytearray()
-    received = 0
     room: asyncio.Semaphore | None = None
     try:
-        while chunk := await response.content.readany():
-            received += len(chunk)
-            for piece in unpack(chunk):
-                body += piece
-                # What follows the end of compressed data adds nothing to the body.
-                if max(len(body), received) > most:
-                    raise EndpointError(
-                        f"{response.url}: the reply has more than {most / 2**20:g} MiB; raise "
-                        "limits.max_reply_mib if it should"
-                    )
-                if len(body) > SMALL and not room:
-                    room = await _take_room()
+        piece = await response.content.readany()
+        while piece:
+            body += piece
+            if len(body) > most:
+                raise EndpointError(
+                    f"{response.url}: the reply has more than {most / 2**10:.0f} KiB, more than "
+                    "the tokens that were asked for can have"
+                )
+            if len(body) > LARGE and not room:
+                room = await _take_room()
+            piece = await response.content.readany()
         text = body.decode("utf-8", errors="replace")
         del body  # the text takes as much again
         return read(text)
@@ -313,33 +304,3 @@ async def _take_room() -> asyncio.Semaphore:
     room = _large.setdefault(loop, asyncio.Semaphore(LARGE_AT_ONCE))
     await room.acquire()
     return room
-
-
-def _unpacker(
-    response: aiohttp.ClientResponse,
-) -> Callable[[bytes], Iterable[bytes]]:
-    """The function that decompresses a part of a reply, in pieces of at most ``SMALL`` bytes."""
-    import aiohttp
-
-    encoding = response.headers.get("Content-Encoding", "").strip().lower()
-    if encoding in ("", "identity"):
-        return lambda part: (part,)
-    if encoding not in ("gzip", "x-gzip", "deflate"):
-        raise EndpointError(
-            f"{response.url}: the reply is encoded by {encoding[:40]!r}"
-        )
-    decompressor = zlib.decompressobj(zlib.MAX_WBITS | 32)
-
-    def pieces(part: bytes) -> Iterator[bytes]:
-        piece = b""
-        # After a full piece more may come, though all of the part is consumed.
-        while part or len(piece) == SMALL:
-            try:
-                piece = decompressor.decompress(part, SMALL)
-            except zlib.error as fault:
-                why = f"not {encoding}: {fault}"
-                raise aiohttp.ClientPayloadError(why) from None
-            yield piece
-            part = decompressor.unconsumed_tail
-
-    return pieces

@@ -23,7 +23,6 @@ from refusal_checks.engines.engine import Assignment
 from refusal_checks.engines.pool import Engines, PoolSettings
 from refusal_checks.engines.vllm import Vllm
 from refusal_checks.models import weights as weight_sizes
-from refusal_checks.models.client.capabilities import Capabilities, Support
 from refusal_checks.models.client.usage import Usage
 from refusal_checks.models.names import (
     Attached,
@@ -341,11 +340,11 @@ def test_each_role_s_requests_are_added_up(tmp_path: Path) -> None:
     one = Usage(requests=1, retries=2, prompt=10, output=4)
     assert account["tokens"]["candidate"] == asdict(one)
     assert account["tokens"]["judge"] == asdict(Usage(2, 4, 20, 0, 8, 2))
-    assert account["capabilities"] == {}, "vLLM can do all"
+    assert account["servers"] == {}, "our own engines take all fields"
     judge = found.connect(JUDGE, "--judge")
-    judge.capabilities = Capabilities(seed=Support.IGNORED)
-    (shown,) = found.account()["capabilities"]["judge"].values()
-    assert shown["seed"] == "ignored"
+    judge.left_out.add("seed")
+    (shown,) = found.account()["servers"]["judge"].values()
+    assert shown == {"left_out": ["seed"], "answers_as": ""}
 
 
 def test_a_missing_engine_says_how_to_install_it(

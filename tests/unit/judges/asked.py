@@ -9,7 +9,6 @@ from refusal_checks.core.records import Completion
 from refusal_checks.core.sampling import JudgeSampling
 from refusal_checks.core.verdicts import Judgement
 from refusal_checks.judges.judge import Judge, JudgeSetup
-from refusal_checks.models.client.capabilities import ALL, Capabilities
 from refusal_checks.models.client.client import Client
 from tests.fake_server import FakeServer
 
@@ -33,18 +32,16 @@ def ask(
     server: FakeServer,
     *answers: str,
     prompt: Prompt = PROMPT,
-    capabilities: Capabilities = ALL,
     **setup: Any,
 ) -> list[Any]:
     """What the judge says of each answer, one after the other; verdicts of any type.
 
     Args:
-        capabilities: of the server, if they are known.
         setup: of the judge.
     """
 
     async def run() -> list[Judgement]:
-        async with Client(server.url, "fake", capabilities=capabilities) as client:
+        async with Client(server.url, "fake") as client:
             judge = build(kind, client, **setup)
             return [await judge.judge(prompt, Completion(text)) for text in answers]
 

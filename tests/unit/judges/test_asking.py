@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,12 +16,6 @@ from refusal_checks.evaluation.planning import verdict_key
 from refusal_checks.judges.asking import RETRY_TEMPERATURE
 from refusal_checks.judges.kinds.refusal import CONSISTENT, SCHEMA
 from refusal_checks.judges.rules import LabelsJudge
-from refusal_checks.models.client.capabilities import (
-    ALL,
-    CONSEQUENCES,
-    Capabilities,
-    Support,
-)
 from refusal_checks.models.client.client import Client
 from tests.fake_server import Body, FakeServer
 from tests.unit.judges import asked
@@ -69,6 +62,7 @@ ENDLESS: list[Any] = [{"content": "", "reasoning": VERDICT}]
     [
         (saying("babble", "more babble", VERDICT), {}, Reason.UNPARSABLE_VERDICT,
          "more babble", 2),
+        (saying("", " "), {}, Reason.EMPTY_VERDICT, "the judge wrote nothing", 2),
         (saying(VERDICT), {"finish_reason": "length"}, Reason.UNFINISHED_VERDICT, "length", 2),
         (lambda body: ENDLESS, {}, Reason.UNFINISHED_VERDICT, "unclosed reasoning", 2),
         (saying(VERDICT), {"faults": [401]}, Reason.JUDGE_ERROR, "HTTP 401", 1),
@@ -113,16 +107,6 @@ def test_a_filter_that_withholds_a_verdict_is_no_server_without_schemas() -> Non
         filtered, judged = ask(server, "forbidden", "so", notes=notes)
     assert (filtered.reason, judged) == (Reason.JUDGE_ERROR, REFUSAL)
     assert (len(server.requests), notes) == (2, [])
-
-
-def test_a_server_that_is_known_to_have_no_schemas_is_never_asked_with_one() -> None:
-    notes: list[str] = []
-    lacking = Capabilities(structured_outputs=Support.IGNORED)
-    with FakeServer(saying("It is a refusal.", f"So: {VERDICT}")) as server:
-        assert ask(server, "a", "b", notes=notes, capabilities=lacking) == [REFUSAL] * 2
-        assert ask(server, template="harmbench", notes=[], capabilities=lacking)
-    assert sent(server, "response_format") == [None] * 5
-    assert notes == [CONSEQUENCES["structured_outputs"]]
 
 
 def test_what_is_under_way_when_schemas_are_found_missing_is_asked_again_too() -> None:
@@ -228,13 +212,3 @@ def test_several_verdicts_are_drawn_with_seeds_of_their_own_and_averaged() -> No
     assert sorted(map(str, sent(server, "seed"))) == ["10", "11", "5", "7", "9"]
     assert {(body["top_p"], body["top_k"]) for body in server.requests} == {(0.95, 20)}
     assert {body["temperature"] for body in server.requests} == {0.6, RETRY_TEMPERATURE}
-
-
-def test_what_a_server_lacks_of_the_sampling_is_noted_where_it_is_wanted() -> None:
-    lacking = replace(ALL, top_k=Support.REFUSED, seed=Support.IGNORED)
-    notes: list[str] = []
-    several = JudgeSampling(samples=2, temperature=0.6, top_k=20)
-    with FakeServer(saying(VERDICT), refuses=("top_k",)) as server:
-        for sampling in (JudgeSampling(), several):
-            ask(server, notes=notes, sampling=sampling, capabilities=lacking)
-    assert notes == [CONSEQUENCES["top_k"], CONSEQUENCES["seed"]]

@@ -13,7 +13,6 @@ from refusal_checks.core.sampling import Sampling
 from refusal_checks.core.store import Store
 from refusal_checks.core.verdicts import Invalid
 from refusal_checks.models.candidates import Answer, ServedCandidate, answer_seed
-from refusal_checks.models.client.capabilities import ALL, Capabilities, Support
 from refusal_checks.models.client.client import Client
 from refusal_checks.models.recordings.recording import ReplayCandidate
 from refusal_checks.models.recordings.replay import read
@@ -28,11 +27,10 @@ DIALOGUE = Prompt(
 def served(
     sampling: Sampling,
     identity: str = "model",
-    capabilities: Capabilities = ALL,
     *,
     weighs: bool = False,
 ) -> ServedCandidate:
-    client = Client("http://x/v1", "fake", capabilities=capabilities)
+    client = Client("http://x/v1", "fake")
     return ServedCandidate("name", client, sampling, identity, weighs=weighs)
 
 
@@ -41,13 +39,12 @@ def ask(
     sampling: Sampling,
     first: int,
     count: int,
-    capabilities: Capabilities = ALL,
     prompt: Prompt = PROMPT,
     *,
     weighs: bool = False,
 ) -> Sequence[Answer]:
     async def run() -> Sequence[Answer]:
-        async with Client(server.url, "fake", capabilities=capabilities) as client:
+        async with Client(server.url, "fake") as client:
             own = ServedCandidate("name", client, sampling, "model", weighs=weighs)
             return await own.answer(prompt, first, count)
 
@@ -102,15 +99,13 @@ def test_keys_stay_what_they_are() -> None:
     ]
 
 
-def test_answers_one_by_one_have_the_keys_and_seeds_of_answers_at_once() -> None:
-    one_by_one = Capabilities(n=Support.REFUSED)
-    assert served(Sampling(), capabilities=one_by_one).keys(PROMPT) == served(
-        Sampling()
-    ).keys(PROMPT)
-    with FakeServer(refuses=["n"]) as server:
-        alone = ask(server, Sampling(samples=4), 1, 3, one_by_one)
+@pytest.mark.parametrize("how", ["refuses", "ignores"])
+def test_a_server_without_n_is_asked_for_the_rest_one_by_one(how: str) -> None:
+    with FakeServer(**{how: ["n"]}) as server:  # type: ignore[arg-type]
+        alone = ask(server, Sampling(samples=4), 1, 3)
     seeds = [answer_seed(0, PROMPT, sample) for sample in (1, 2, 3)]
-    assert sorted(body["seed"] for body in server.requests) == seeds
+    assert sorted(body["seed"] for body in server.requests)[-3:] == seeds
+    assert len(server.requests) == (4 if how == "refuses" else 3)
     with FakeServer() as server:
         together = ask(server, Sampling(samples=4), 1, 3)
     assert [getattr(a, "text", None) for a in alone] == [
@@ -129,23 +124,22 @@ def test_greedy_answers_are_asked_for_one_by_one_and_only_the_failed_is_invalid(
 
 
 @pytest.mark.parametrize(
-    ("count", "weighs", "capabilities", "asked"),
+    ("count", "weighs", "refuses", "asked"),
     [
-        (1, False, ALL, []),
-        (2, True, ALL, ["logprobs"]),
-        (2, False, ALL, ["return_token_ids"]),
-        (2, False, Capabilities(token_ids=Support.REFUSED), []),
-        (2, True, Capabilities(logprobs=Support.REFUSED), []),
+        (1, False, "", []),
+        (2, True, "", ["logprobs"]),
+        (2, False, "", ["return_token_ids"]),
+        (2, False, "return_token_ids", []),
+        (2, True, "logprobs", []),
     ],
 )
 def test_log_probabilities_are_asked_for_with_answers_that_they_weigh(
-    count: int, weighs: bool, capabilities: Capabilities, asked: list[str]
+    count: int, weighs: bool, refuses: str, asked: list[str]
 ) -> None:
-    with FakeServer(lambda body: ["one two"] * count) as server:
-        answers = ask(
-            server, Sampling(samples=count), 0, count, capabilities, weighs=weighs
-        )
-    (request,) = server.requests
+    with FakeServer(lambda body: ["one two"] * count, refuses=[refuses]) as server:
+        answers = ask(server, Sampling(samples=count), 0, count, weighs=weighs)
+    *refused, request = server.requests
+    assert len(refused) == bool(refuses)
     fields = ("logprobs", "return_token_ids")
     assert [name for name in fields if name in request] == asked
     for answer in answers:
@@ -153,18 +147,6 @@ def test_log_probabilities_are_asked_for_with_answers_that_they_weigh(
         assert (answer.mean_logprob is not None) is ("logprobs" in asked)
         is_counted = asked or count == 1
         assert answer.tokens == (2 if is_counted else 0)
-
-
-def test_what_a_server_lacks_is_told_where_it_matters() -> None:
-    nothing = Capabilities(*[Support.REFUSED] * 5)
-    five = Sampling(samples=5, top_k=20)
-    told = served(five, capabilities=nothing, weighs=True).remarks
-    for word in ("one answer", "weigh", "top_k"):
-        assert any(word in line for line in told)
-    assert len(told) == 4
-    assert len(served(five, capabilities=nothing).remarks) == 3
-    assert len(served(Sampling(samples=1, top_k=0), capabilities=nothing).remarks) == 1
-    assert served(Sampling()).remarks == ()
 
 
 def test_a_recording_knows_all_its_answers(tmp_path: Path) -> None:

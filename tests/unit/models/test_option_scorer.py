@@ -15,7 +15,6 @@ from refusal_checks.core.store import Store
 from refusal_checks.core.verdicts import Chosen, Reason
 from refusal_checks.judges.kinds.multiple_choice import choose
 from refusal_checks.models.candidates import Answer, OptionScorer, ServedCandidate
-from refusal_checks.models.client.capabilities import Capabilities, Support
 from refusal_checks.models.client.client import Client
 from tests.fake_server import FakeServer
 
@@ -102,9 +101,3 @@ def test_an_error_of_the_server_is_an_invalid_answer() -> None:
     with FakeServer(tokens=lambda body: {"A": 1.0}, faults=[400]) as server:
         (found,) = ask(server)
     assert found.verdict == Reason.ENGINE_ERROR
-
-
-def test_a_server_without_log_probabilities_is_refused_before_the_run() -> None:
-    lacking = Capabilities(logprobs=Support.IGNORED)
-    with pytest.raises(ModelError, match=r"--set multiple_choice\.scoring=text"):
-        scorer(Client("http://x/v1", "fake", capabilities=lacking))

@@ -193,9 +193,7 @@ OTHER = Gate("other", "rejection_rate", minimum=0.2)
         ),
         (
             "other-model",
-            manifest(
-                capabilities={"candidate": {"http://h/v1#new": {"answers_as": "old"}}}
-            ),
+            manifest(servers={"candidate": {"http://h/v1#new": {"answers_as": "old"}}}),
             "check the name of the candidate: the server was asked for new and says that it is "
             "old",
         ),

@@ -1,24 +1,24 @@
-"""Connections to servers that others run: what is found out first, and what is told."""
+"""Connections to servers that others run: which model, which key, and what a fault is told as."""
 
 import asyncio
 from dataclasses import replace
-from typing import Any
 
 import pytest
+from aiohttp import web
 
-from refusal_checks.core.errors import ModelError
+from refusal_checks.core.errors import EndpointError, ModelError
+from refusal_checks.core.prompts import Message
 from refusal_checks.core.sampling import JudgeSampling, Sampling
-from refusal_checks.core.settings import Limits
-from refusal_checks.models.client.attaching import Attaching, list_contexts
-from refusal_checks.models.client.capabilities import (
-    ALL,
-    Capabilities,
-    Support,
+from refusal_checks.models.client.attaching import (
+    BRIEF,
+    QUESTION,
+    attach,
+    list_contexts,
 )
 from refusal_checks.models.client.client import Client, RequestParams
-from refusal_checks.models.client.probing import ROOM, TOKENS, probe
+from refusal_checks.models.client.transport import Access
 from refusal_checks.models.names import Attached
-from tests.fake_server import FakeServer
+from tests.fake_server import STALL, Body, FakeServer
 
 
 @pytest.fixture(autouse=True)
@@ -26,35 +26,30 @@ def _no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
 
 
-def attaching(**limits: Any) -> Attaching:
-    return Attaching(Limits(**limits), Sampling(), JudgeSampling())
-
-
-def named(server: FakeServer, model: str = "", **settings: Any) -> Attached:
-    return Attached(server.url, server.url, model, **settings)
-
-
 def connect(
     server: FakeServer, model: str = "", option: str = "--judge", number: int = 1
 ) -> Client:
-    return attaching().connect(named(server, model), option, number)
+    named = Attached(server.url, server.url, model)
+    sampling = JudgeSampling() if option == "--judge" else Sampling()
+    return attach(named, option, number, sampling, Access())
 
 
-def test_a_server_is_asked_once_what_it_can_do_in_a_role() -> None:
-    lacking = replace(ALL, top_k=Support.REFUSED)
-    with FakeServer(refuses=["top_k"]) as server:
-        found = attaching()
-        for option in ("--judge", "--judge", "--candidate"):
-            client = found.connect(named(server), option, 1)
-            assert (client.model, client.capabilities) == ("fake", lacking)
-    assert len(server.probes) == 2 * 8
+def test_a_server_is_asked_one_question_in_the_way_of_the_run() -> None:
+    with FakeServer() as server:
+        server.max_model_len = 4096
+        client = connect(server, option="--candidate")
+    assert (client.model, client.context) == ("fake", 4096)
+    (greeting,) = server.greetings
+    assert greeting["messages"] == [{"role": "user", "content": QUESTION}]
+    assert (greeting["temperature"], greeting["top_k"]) == (0.6, 20)
+    assert client.usage.requests == 0, "it is no part of the run"
 
 
 def test_a_model_that_is_not_listed_may_be_there_all_the_same() -> None:
     with FakeServer(models=["listed", "hidden"], lists=["listed"]) as server:
         assert connect(server, "hidden").model == "hidden"
         with pytest.raises(
-            ModelError, match=r"#gone: .* no such model; it has: listed \(.*404"
+            ModelError, match=r"#gone: name one of its models \(listed\): .*404"
         ):
             connect(server, "gone")
 
@@ -62,9 +57,7 @@ def test_a_model_that_is_not_listed_may_be_there_all_the_same() -> None:
 def test_a_server_that_lists_nothing_or_several_is_asked_for_the_named_model() -> None:
     with FakeServer(lists=None) as server:
         assert connect(server, "fake").model == "fake"
-        with pytest.raises(
-            ModelError, match=r"add #MODEL, because the server lists none"
-        ):
+        with pytest.raises(ModelError, match=r"add #MODEL, because .* lists no model"):
             connect(server)
     with (
         FakeServer(models=["a", "b"]) as server,
@@ -75,47 +68,115 @@ def test_a_server_that_lists_nothing_or_several_is_asked_for_the_named_model() -
         connect(server)
 
 
-def test_settings_are_left_out_one_by_one_and_the_rest_is_probed_without_them() -> None:
-    with FakeServer(refuses=["max_tokens", "temperature", "stop"]) as server:
-        can = found(server, temperature=0.6, stop=("END",))
-    left_out = frozenset({"temperature", "stop"})
-    assert can == replace(ALL, max_tokens=Support.REFUSED, refused=left_out)
-    limits = {
-        body.get("max_completion_tokens") for body in server.probes if "seed" in body
-    }
-    assert ROOM in limits
-    assert can.as_words() == {
-        "n": "yes",
-        "logprobs": "yes",
-        "structured_outputs": "yes",
-        "seed": "yes",
-        "top_k": "yes",
-        "max_tokens": "refused",
-        "stop": "left out",
-        "temperature": "left out",
-    }
+def refused(*fields: str) -> tuple[Client, list[Body]]:
+    """The client of a server that refuses these fields, and the requests until it answered."""
+    with FakeServer(refuses=fields) as server:
+        client = Client(server.url, "fake")
+
+        async def chat() -> None:
+            params = RequestParams(temperature=0.6, stop=("END",))
+            async with client:
+                for _ in range(2):
+                    await client.chat((Message("user", "hello"),), params)
+
+        asyncio.run(chat())
+        return client, server.requests
 
 
-def test_a_key_that_is_refused_is_no_setting_that_is() -> None:
+def test_each_field_that_a_server_refuses_by_name_is_left_out_from_then_on() -> None:
+    client, requests = refused("max_tokens", "temperature", "stop")
+    assert client.left_out == {"max_tokens", "temperature", "stop"}
+    assert len(requests) == 3 + 2
+    for body in requests[3:]:
+        assert body["max_completion_tokens"] == 512
+        assert not client.left_out & body.keys()
+
+
+@pytest.mark.parametrize("needed", ["messages", "model"])
+def test_what_a_request_consists_of_is_not_left_out(needed: str) -> None:
+    with pytest.raises(EndpointError, match=f"unknown fields: {needed}"):
+        refused(needed)
+
+
+KEY = "set REFUSAL_CHECKS_JUDGE_API_KEY .*: HTTP"
+API = "name the URL of its API.*"
+FAULTS = {
+    "401": (401, "", f"{KEY} 401"),
+    "403": (403, "", f"{KEY} 403"),
+    "404": (404, "", "check the model's name, and the URL.*: HTTP 404"),
+    "429": (429, "", "wait a minute, then run the same command again.*: HTTP 429"),
+    "500": (500, "", "look into the server's log: it fails: HTTP 500"),
+    "a web page": (
+        200,
+        "<html><title>Sign in</title>",
+        f'{API}: not valid JSON .*: a web page, "Sign in"',
+    ),
+    "no choices": (200, "{}", f"{API}: malformed answer"),
+    "a redirect": (302, "", "name the URL that answers.* redirects to /login"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_each_fault_has_its_own_message_after_few_attempts(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    status, text, words = FAULTS[name]
+    requests = []
+
+    async def fail(self: FakeServer, request: web.Request) -> web.StreamResponse:
+        requests.append(request)
+        headers = {"Location": "/login"}
+        return web.Response(status=status, text=text, headers=headers)
+
+    monkeypatch.setattr(FakeServer, "_completed", fail)
+    with (
+        FakeServer(lists=None) as server,
+        pytest.raises(ModelError, match=rf"--judge {server.url}#fake: {words}"),
+    ):
+        connect(server, "fake")
+    assert len(requests) <= BRIEF.attempts
+
+
+def test_a_server_that_is_not_there_is_named() -> None:
     with FakeServer() as server:
-        server.rule = lambda body: (
-            403,
-            {"error": {"message": "no access to this model"}},
-        )
-        with pytest.raises(
-            ModelError, match=r"REFUSAL_CHECKS_CANDIDATE_API_KEY.*no access"
-        ):
-            connect(server, option="--candidate")
-        assert len(server.probes) == 8
+        url = server.url
+    with pytest.raises(
+        ModelError, match=rf"--judge {url}: start the server, or correct"
+    ):
+        attach(Attached(url, url, "x"), "--judge", 1, JudgeSampling(), Access())
+
+
+def test_https_to_a_server_without_tls_says_what_to_write() -> None:
+    with FakeServer() as server:
+        url = server.url.replace("http:", "https:")
+        for model in ("", "fake"):
+            with pytest.raises(
+                ModelError, match=rf"--judge {url}: write {server.url}: .* without TLS"
+            ):
+                attach(
+                    Attached(url, url, model), "--judge", 1, JudgeSampling(), Access()
+                )
+
+
+def test_a_server_that_takes_its_time_is_left_to_the_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("refusal_checks.models.client.attaching.TIMEOUT", 0.5)
+
+    async def stall(self: FakeServer, request: web.Request) -> web.StreamResponse:
+        return await self._fault(request, STALL)
+
+    monkeypatch.setattr(FakeServer, "_completed", stall)
+    with FakeServer() as server:
+        assert connect(server).model == "fake"
 
 
 def test_a_url_that_lacks_its_end_is_asked_about() -> None:
     with FakeServer() as server:
         base = Attached("x", server.url.removesuffix("/v1"), "")
-        with pytest.raises(ModelError, match=r"does the URL end in /v1\?"):
-            attaching().connect(base, "--judge", 1)
-        with pytest.raises(ModelError, match=r"404.*does its URL end in /v1\?"):
-            attaching().connect(replace(base, model="fake"), "--judge", 1)
+        for model in (base, replace(base, model="fake")):
+            with pytest.raises(ModelError, match=r"usually ends in /v1"):
+                attach(model, "--judge", 1, JudgeSampling(), Access())
 
 
 def test_a_key_may_end_a_line_and_must_be_sendable(
@@ -132,78 +193,20 @@ def test_a_key_may_end_a_line_and_must_be_sendable(
     assert "ret" not in str(caught.value)
 
 
-def test_refused_template_variables_are_named_by_their_option() -> None:
-    with (
-        FakeServer(refuses=["chat_template_kwargs"]) as server,
-        pytest.raises(
-            ModelError, match=r"\(with judge.template_variables\): .*unknown fields"
-        ),
-    ):
-        attaching().connect(named(server, template_kwargs={"a": 1}), "--judge", 1)
+def test_refused_template_variables_are_named_by_their_key() -> None:
+    with FakeServer(refuses=["chat_template_kwargs"]) as server:
+        model = Attached(server.url, server.url, "", template_kwargs={"a": 1})
+        with pytest.raises(
+            ModelError, match=r"leave out judge.template_variables: .*unknown fields"
+        ):
+            attach(model, "--judge", 1, JudgeSampling(), Access())
 
 
 def test_the_models_of_a_server_are_listed_with_its_key() -> None:
     with FakeServer(api_key="secret", models=["a", "b"]) as server:
         with pytest.raises(ModelError, match=r"REFUSAL_CHECKS_JUDGE_API_KEY.*401"):
-            list_contexts(server.url, "", "--judge")
-        assert list_contexts(server.url, "secret", "--judge") == {"a": None, "b": None}
-        assert list_contexts(f"{server.url}/nowhere", "secret", "--judge") == {}
-    with pytest.raises(
-        ModelError, match=rf"--candidate {server.url}: no OpenAI-compatible"
-    ):
-        list_contexts(server.url, "", "--candidate")
-
-
-FIELDS = {
-    "n": "n",
-    "logprobs": "logprobs",
-    "structured_outputs": "response_format",
-    "seed": "seed",
-    "top_k": "top_k",
-    "token_ids": "return_token_ids",
-}
-"""The field of a request by capability."""
-
-
-def found(server: FakeServer, **options: Any) -> Capabilities:
-    return asyncio.run(probe(Client(server.url, "fake"), RequestParams(**options)))
-
-
-def test_a_server_that_can_do_all() -> None:
-    with FakeServer(tokens=lambda body: {"1": 0.6, "2": 0.4}) as server:
-        assert found(server) == ALL
-    assert len(server.probes) == 8
-    assert max(body["max_tokens"] for body in server.probes) == TOKENS
-    assert server.requests == []
-
-
-@pytest.mark.parametrize("name", FIELDS)
-def test_a_field_that_is_refused_or_overlooked(name: str) -> None:
-    with FakeServer(refuses=[FIELDS[name]]) as server:
-        refused: dict[str, Any] = {name: Support.REFUSED}
-        assert found(server) == replace(ALL, **refused)
-    ignored: dict[str, Any] = {name: Support.IGNORED}
-    with FakeServer(ignores=[FIELDS[name]]) as server:
-        # That a server ignores top_k cannot be seen.
-        assert found(server) == (ALL if name == "top_k" else replace(ALL, **ignored))
-
-
-def test_a_server_that_breaks_on_a_field_refuses_it_and_a_busy_one_tells_nothing() -> (
-    None
-):
-    with FakeServer(no_schemas=500) as server:
-        assert found(server) == replace(ALL, structured_outputs=Support.REFUSED)
-    with FakeServer(no_schemas=503) as server:
-        assert found(server) == ALL
-
-
-def test_the_run_s_own_sampling_is_tried() -> None:
-    with FakeServer() as server:
-        found(server, temperature=0.6, top_p=0.95, top_k=20)
-        known = [body for body in server.probes if "top_logprobs" not in body]
-        assert {(body["temperature"], body["top_p"]) for body in known} == {(0.6, 0.95)}
-        assert [body["top_k"] for body in known if "top_k" in body] == [20]
-        server.probes.clear()
-        found(server, temperature=0.0)
-    (drawn,) = {body["temperature"] for body in server.probes if "seed" in body}
-    assert drawn > 0, "a greedy answer comes back without a seed"
+            connect(server)
+        server.max_model_len = 4096
+        assert list_contexts(server.url, "secret") == {"a": 4096, "b": 4096}
+        server.max_model_len = -1
+        assert list_contexts(server.url, "secret") == {"a": None, "b": None}

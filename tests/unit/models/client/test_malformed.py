@@ -18,7 +18,6 @@ from refusal_checks.core.records import Completion
 from refusal_checks.models.client import server_errors
 from refusal_checks.models.client.client import CHAT, Client, RequestParams
 from refusal_checks.models.client.label_probabilities import LabelProbabilities
-from refusal_checks.models.client.probing import probe
 from refusal_checks.models.client.server_errors import error_for
 
 ASK = (Message("user", "so?"),)
@@ -158,16 +157,6 @@ def test_labels_have_probabilities_or_the_server_is_at_fault(reply: Any) -> None
     else:
         assert math.isclose(sum(found.probabilities.values()), 1)
         assert 0 <= found.unseen <= found.outside <= 1
-
-
-@settings(max_examples=40, deadline=None)
-@given(replies())
-def test_a_server_can_be_probed_or_is_at_fault(reply: Any) -> None:
-    client = Client("http://x/v1", "m", transport=Saying(reply))
-    try:
-        asyncio.run(probe(client, RequestParams()))
-    except EndpointError as fault:
-        require_shown(fault)
 
 
 @given(st.text(st.characters(exclude_categories=())) | VALUES.map(json.dumps))

@@ -6,7 +6,6 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,7 +14,6 @@ from hypothesis import strategies as st
 from refusal_checks.core.errors import EndpointError
 from refusal_checks.core.prompts import Message
 from refusal_checks.models.client import server_errors, transport
-from refusal_checks.models.client.attaching import listed_context
 from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.client.server_errors import (
     FilteredError,
@@ -189,24 +187,6 @@ def test_a_filter_is_no_other_refusal(server: str) -> None:
 def test_every_further_limit_is_smaller(words: str, refused: int) -> None:
     found = next_limit(words, refused)
     assert found is None or LEAST <= found < refused
-
-
-@pytest.mark.parametrize(
-    ("model", "expected"),
-    [
-        ({"max_model_len": 4096}, 4096),
-        ({"context_window": 131072, "max_completion_tokens": 8192}, 131072),
-        ({"meta": {"n_ctx_train": 32768, "n_ctx": 4096}}, 4096),
-        ({"context_length": "4096"}, None),
-        ({"max_model_len": True}, None),
-        ({"max_model_len": -1}, None),
-        ({"meta": [4096]}, None),
-    ],
-)
-def test_lists_of_models_give_the_context_under_several_names(
-    model: dict[str, Any], expected: int | None
-) -> None:
-    assert listed_context(model) == expected
 
 
 @pytest.mark.parametrize(
