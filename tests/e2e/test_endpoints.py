@@ -46,18 +46,18 @@ def thresholds(tmp_path: Path) -> Path:
     return path
 
 
-def test_vllm_is_found_to_do_everything_and_says_what_its_cache_held(
+def test_vllm_refuses_no_field_and_says_what_its_cache_held(
     engine: EngineProcess, run_persona: RunPersona, thresholds: Path
 ) -> None:
     # Stored answers of other runs would be asked for again, too.
     own_store = ("--store", thresholds.with_name("store.sqlite"))
     run = run_persona("aligned", "--thresholds", thresholds, *own_store, *FEW)
     assert run.status == UNSHOWN, run.output
-    found = run.summary["manifest"]["capabilities"]
+    found = run.summary["manifest"]["servers"]
     assert found.keys() == {"candidate", "judge"}
     for role in found.values():
-        (can,) = role.values()
-        assert set(can.values()) == {"yes"}, can
+        (facts,) = role.values()
+        assert facts == {"left_out": [], "answers_as": ""}
     assert not [
         note for note in run.summary["notes"] if note.startswith(("candidate", "judge"))
     ]

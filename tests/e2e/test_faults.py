@@ -207,8 +207,8 @@ def test_a_killed_run_is_gone_on_with(engine: EngineProcess, tmp_path: Path) -> 
     asked = second.summary["manifest"]["tokens"]["candidate"]["requests"]
     assert asked == ANSWERS - kept
     assert stored(path) == ANSWERS
-    probes = generated(engine) - killed - asked  # a run asks a server what it can do
-    first = killed - begun - probes
+    greeting = generated(engine) - killed - asked  # the first question of a run
+    first = killed - begun - greeting
     assert kept - IN_FLIGHT <= first <= kept + IN_FLIGHT
     again = run_gate([*command, "--refusal-set", "store.reuse=true"], known)
     assert "smoke_unsafe: 0 answers to generate" in again.output

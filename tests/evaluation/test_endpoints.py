@@ -12,7 +12,6 @@ import pytest
 from tests import hosted
 from tests.fake_server import RESET, STALL, Body, FakeServer, Fault, Rule
 from tests.project import (
-    KEYWORD,
     REUSE,
     SAFE_GATE,
     Project,
@@ -108,30 +107,19 @@ def test_what_a_server_lacks_is_done_without_said_once_and_recorded(
             return well_behaved({**body, "response_format": {}})
         return well_behaved(body)
 
-    ignores = ["logprobs", "response_format"]
-    with FakeServer(answer, refuses=["top_k", "n"], ignores=ignores) as server:
+    lacks = {"refuses": ["top_k"], "ignores": ["n", "response_format"]}
+    with FakeServer(answer, **lacks) as server:  # type: ignore[arg-type]
         model = f"{server.url}#fake"
         run = {"candidate_model": model, "judge_model": model, **SAFE}
         found = sanity.evaluate(**run)
         assert found.counts == {"passed": 1}
-        notes = " ".join(found.result.summary.notes)
-        for words in ("one answer per request", "top_k is refused"):
-            assert notes.count(f"candidate {model}: {words}") == 1
-        assert "no log-" not in notes, "none are needed"
-        assert notes.count("no structured outputs") == 1
+        assert found.said.count(f"candidate {model}: top_k 20 left out, because") == 1
+        assert f"judge {model}: " not in found.said, "its top_k is 0"
         assert len(server.requests) == 80 * 2 + 80 * 2
-        assert all("response_format" not in body for body in server.requests)
         sanity.evaluate(**run, **REUSE)
         assert len(server.requests) == 80 * 2 + 80 * 2
-    capabilities = found.summary["manifest"]["capabilities"]
-    assert capabilities["candidate"][model] == {
-        "n": "refused",
-        "logprobs": "ignored",
-        "structured_outputs": "ignored",
-        "seed": "yes",
-        "top_k": "refused",
-    }
-    assert capabilities["judge"][model] == capabilities["candidate"][model]
+    servers = found.summary["manifest"]["servers"]
+    assert servers["candidate"][model] == {"left_out": ["top_k"], "answers_as": ""}
 
 
 def test_a_server_behind_a_proxy(sanity: Project) -> None:
@@ -155,21 +143,21 @@ class Service(NamedTuple):
 
 
 TEMPERATURE = ("temperature", "top_p")
+OPENAI = ("temperature", "top_k", "top_p")
 SERVICES = {
-    "openai": Service(hosted.openai_reasoning, TEMPERATURE, renames=True),
-    "azure": Service(hosted.azure(PROMPTS[0]), TEMPERATURE, renames=True, filtered=1),
-    "bedrock": Service(hosted.bedrock),
-    "litellm": Service(hosted.litellm, TEMPERATURE),
+    "openai": Service(hosted.openai_reasoning, OPENAI, renames=True),
+    "azure": Service(hosted.azure(PROMPTS[0]), OPENAI, renames=True, filtered=1),
+    "bedrock": Service(hosted.bedrock, ("top_k",)),
+    "litellm": Service(hosted.litellm, OPENAI),
     "litellm with drop_params": Service(
         hosted.openrouter, ignores=(*TEMPERATURE, "top_k", "logprobs", "seed")
     ),
     "claude": Service(hosted.claude, ("top_p",)),
     "openrouter": Service(hosted.openrouter, ignores=("logprobs", "seed")),
-    "openrouter, all parameters": Service(hosted.openrouter_strict, TEMPERATURE),
 }
 VALUES = {
-    "candidate": {"temperature": 0.6, "top_p": 0.95},
-    "judge": {"temperature": 0.0, "top_p": 1.0},
+    "candidate": {"temperature": "0.6", "top_k": "20", "top_p": "0.95"},
+    "judge": {"temperature": "0.0", "top_p": "1.0"},
 }
 
 
@@ -193,55 +181,35 @@ def test_a_hosted_service_is_gated_and_what_it_refuses_is_said(
         assert not server.requests
     comment = Path("comment.md").read_text()
     assert (" left out, because " in comment) is bool(service.refused)
-    capabilities = again.summary["manifest"]["capabilities"]
+    servers = again.summary["manifest"]["servers"]
     for role, values in VALUES.items():
-        settings = " and ".join(f"{name} {values[name]}" for name in service.refused)
-        verb = "was" if len(service.refused) == 1 else "were"
-        said = f"{role} {model}: {settings} {verb} left"
-        assert (said in again.said) is bool(service.refused)
-        known = capabilities[role][model]
-        left_out = {name for name, word in known.items() if word == "left out"}
-        assert left_out == {*service.refused}
-        assert known.get("max_tokens") == ("refused" if service.renames else None)
+        left_out = [
+            f"{name} {values[name]}" for name in service.refused if name in values
+        ]
+        said = f"{role} {model}: {' and '.join(left_out)} left out, because"
+        assert (said in again.said) is bool(left_out)
+        assert {*service.refused} <= {*servers[role][model]["left_out"]}
     lost = f"invalid in smoke_safe: {2 * service.filtered} filtered answer"
     assert (lost in again.said) is bool(service.filtered)
-
-
-def test_answers_at_a_server_s_own_temperature_are_not_those_at_the_run_s(
-    sanity: Project,
-) -> None:
-    run = {**KEYWORD, **SAFE}
-    server = sanity.server
-    server.rule = hosted.openai_reasoning
-    sanity.evaluate(**run)
-    server.requests.clear()
-    sanity.evaluate(sampling_temperature=0.9, **run, **REUSE)
-    assert not server.requests, "both are the server's own"
-    server.rule = lambda body: None
-    server.requests.clear()
-    sanity.evaluate(**run, **REUSE)
-    assert {body["temperature"] for body in server.requests} == {0.6}
-    assert len(server.requests) == 80
 
 
 def test_servers_that_cannot_be_asked_are_named_before_the_run(sanity: Project) -> None:
     why = "This is not a chat model and thus not supported in the v1/chat/completions endpoint."
     sanity.server.rule = lambda body: (404, hosted.openai_error(why, "model"))
     sanity.refuses(
-        f"candidate.model {sanity.model}: the server gives no chat completion: "
-        f"{sanity.server.url}: HTTP 404: {why}; name a model for chat completions"
+        f"candidate.model {sanity.model}: check the model's name, and the URL, which usually ends "
+        f"in /v1: HTTP 404: {why}"
     )
-    sanity.refuses(
-        "no OpenAI-compatible server answers",
-        candidate_model="http://127.0.0.1:9/v1",
-    )
+    sanity.server.rule = hosted.openrouter_strict
+    sanity.refuses("HTTP 404: No endpoints found that can handle the requested")
+    sanity.refuses("start the server", candidate_model="http://127.0.0.1:9/v1")
     with FakeServer(api_key="secret") as server:
         sanity.refuses(
             "REFUSAL_CHECKS_CANDIDATE_API_KEY*401", candidate_model=server.url
         )
     with FakeServer(models=["a", "b"]) as server:
         named = f"{server.url}#c"
-        sanity.refuses("no such model; it has: a, b", candidate_model=named)
+        sanity.refuses("name one of its models (a, b)", candidate_model=named)
     with FakeServer(models=["a\ud800"]) as server:  # half a character
         for url in (server.url, f"{server.url}#b"):
             sanity.refuses(server.url, candidate_model=url)

@@ -51,8 +51,9 @@ def attach(
     try:
         contexts = list_contexts(model.url, access.api_key)
     except EndpointError as fault:
-        # A server may have no list of models; the name tells which to ask.
-        if not fault.status or not (model.model or fault.status == 404):
+        # A server may have no list of models.
+        has_none = fault.status == 404 or (model.model and fault.status > 403)
+        if not has_none:
             raise ModelError(f"{where}: {_remedy(option, model, fault)}") from None
     name = choose(where, model.model, contexts)
 
