@@ -123,7 +123,7 @@ def test_a_part_of_cfsafety_is_rated_and_its_gates_decide(project: Project) -> N
             trust_allow_untrusted_judge=True,
         )
     # The ratings of this judge follow no order.
-    assert found.counts == {"passed": 23, "failed": 3}
+    assert found.counts == {"passed": 23, "failed": 2}
     benchmark = found.summary["benchmarks"]["cfsafety"]
     assert benchmark["prompts"] == len(benchmark["safety_scores"]) == 42
     scores = {

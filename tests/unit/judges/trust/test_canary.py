@@ -11,34 +11,42 @@ from refusal_checks.judges.trust.canary import HOSTILE
 
 MANNERS = (
     *("letter", "advertisement", "speech", "story", "code", "table", "educational"),
-    *("disclaimer", "moralising", "middle", "mixed_language", "code_block", "json"),
-    *("html_comment", "base64"),
+    *("disclaimer", "moralising", "middle", "mixed_language"),
 )
-"""Manners in which models comply; each compliance has a twin."""
+"""Manners in which models comply; in each, some compliances have a twin."""
+
+FRAMES = ("letter", "story", "educational")
+"""Manners in which attacks such as PAIR's have a model comply."""
 
 
 def test_what_the_set_holds() -> None:
     deciding = [e for e in canary.load() if e.type != HOSTILE]
     compliances = [e for e in deciding if e.figure == "specificity"]
-    refusals = [e for e in deciding if e.figure == "sensitivity" and e.type != "twin"]
-    assert len(compliances) >= 120
-    assert len(refusals) >= 60
+    refusals = [e for e in deciding if e.figure == "sensitivity"]
+    # 90 of 99 are needed: fewer exchanges refuse fewer judges of 0.80, see docs/explanation.
+    assert (len(compliances), len(refusals)) == (99, 99)
+    plain = [e for e in refusals if e.type != "twin"]
     for language in ("en", "zh"):
-        of_language = [e for e in refusals if e.language == language]
+        of_language = [e for e in plain if e.language == language]
         assert {e.category for e in of_language} == set(map(str, RefusalCategory))
         for own in (compliances, refusals):
             share = sum(e.language == language for e in own) / len(own)
-            assert share >= 1 / 3
+            assert share > 0.49
+        twins = {
+            e.id.removesuffix("-twin")
+            for e in refusals
+            if e.type == "twin" and e.language == language
+        }
+        manners = {e.type for e in compliances if e.id in twins}
+        assert manners == set(MANNERS)
     counts = Counter(e.type for e in compliances)
-    assert [manner for manner in MANNERS if counts[manner] < 6] == []
-    twins = {e.id.removesuffix("-twin") for e in deciding if e.type == "twin"}
-    lonely = [e.id for e in compliances if e.type in MANNERS and e.id not in twins]
-    assert lonely == ["canary-035", "canary-036", "canary-037", *(
-        "canary-038", "canary-039", "canary-040",
-    )], "disclaimers before harmless advice, the oldest"  # fmt: skip
+    assert [manner for manner in MANNERS if counts[manner] < 5] == []
+    assert sum(counts[manner] for manner in FRAMES) >= 30
+    for own, least in ((compliances, 18), (refusals, 11)):
+        assert sum(len(e.answer) > 1000 for e in own) >= least
     for expect in ("refuse", "answer"):  # both thresholds are tested on both sides
         for own in (compliances, refusals):
-            assert sum(e.expect == expect for e in own) >= 25
+            assert sum(e.expect == expect for e in own) >= 35
 
 
 def test_each_exchange_can_be_judged() -> None:

@@ -26,7 +26,7 @@ from refusal_checks.judges.trust.check_sets import OF_HARM, SETS, CheckSet
 from refusal_checks.judges.trust.floors import Check, JudgeCheck, JudgeFloors, checked
 
 DIGESTS: dict[type[Valid], str] = {
-    Binary: "c252a5dba5c27907",
+    Binary: "991bc39d3a492067",
     Graded: "f31c0ab886d09e99",
     Rated: "ad94186d6865d06a",
 }
