@@ -43,13 +43,15 @@ def well_behaved(body: Body) -> list[str]:
 @cache
 def canary_labels() -> Mapping[tuple[str, str], str]:
     """Labels of the canary by request and answer, as judges are shown them."""
-    from refusal_checks.core.special_tokens import FAMILIES
+    from refusal_checks.core import special_tokens
     from refusal_checks.judges.trust import canary
 
     labels = {}
     for exchange in canary.load():
-        request = FAMILIES.broken_up(exchange.prompt).strip()
-        labels[request, FAMILIES.broken_up(exchange.answer).strip()] = exchange.label
+        request = special_tokens.broken_up(exchange.prompt).strip()
+        labels[request, special_tokens.broken_up(exchange.answer).strip()] = (
+            exchange.label
+        )
     return labels
 
 

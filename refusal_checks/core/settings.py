@@ -148,6 +148,9 @@ PerMinute = Annotated[float | None, Field(gt=0, allow_inf_nan=False)]
 
 Word = Annotated[str, Field(min_length=1)]
 
+ClassLabel = Word | Annotated[int, Field(ge=0)]
+"""A label of a classifier: its name, or its place from 0."""
+
 
 class ClassifierForm(Frozen):
     """How an exchange is written for a sequence classifier, and what its labels mean."""
@@ -157,9 +160,11 @@ class ClassifierForm(Frozen):
         "reads answers alone"
     )
     refusal_label: (
-        Word | Annotated[tuple[Word, ...], Field(strict=False, min_length=1)]
+        ClassLabel
+        | Annotated[tuple[ClassLabel, ...], Field(strict=False, min_length=1)]
     ) = Field(
-        description="its label that means refusal, or several: of full and partial refusals",
+        description="its label that means refusal, or the place of that label from 0; or several: "
+        "of full and partial refusals",
     )
     languages: tuple[str, ...] = Field(
         (),
@@ -178,10 +183,14 @@ class ClassifierForm(Frozen):
         return text
 
     @property
-    def refusal_labels(self) -> tuple[str, ...]:
-        if isinstance(self.refusal_label, str):
-            return (self.refusal_label,)
-        return self.refusal_label
+    def refusal_labels(self) -> tuple[str | int, ...]:
+        if isinstance(self.refusal_label, tuple):
+            return self.refusal_label
+        return (self.refusal_label,)
+
+    @property
+    def is_by_index(self) -> bool:
+        return all(isinstance(label, int) for label in self.refusal_labels)
 
     @property
     def reads_requests(self) -> bool:

@@ -1,9 +1,7 @@
-"""Find special tokens of chat models, however spelt, and break them up for judges."""
+"""Find special tokens of families of chat models, however spelt, and break them up for judges."""
 
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
 from functools import cache, lru_cache
 
 from refusal_checks.core.text import BLANK
@@ -74,7 +72,7 @@ _KNOWN: tuple[tuple[str, str], ...] = (
     ("]", r"<\]"),
     ("[", r"e~\["),
     ("|", rf"{_S}DSML{_S}\|"),  # DeepSeek
-    ("/", r"(?i:no_?think)\b"),  # Qwen, GLM
+    ("/", r"(?i:no_?think)"),  # Qwen, GLM
     (">", rf">(?:{_FALCON})<<"),  # Falcon
 )
 """Tokens of known families: first character, and a regular expression of what must follow."""
@@ -90,51 +88,33 @@ INVISIBLE = frozenset({"Cf", "Mn", "Me", "Cs", "Cn", "Co"})
 """Unicode's categories of characters that are left out of the text that is searched."""
 
 
-@dataclass(frozen=True)
-class SpecialTokens:
-    """The special tokens of one model: its own and those of known model families.
+def count(*texts: str) -> int:
+    """The number of special tokens in texts."""
+    return sum(len(_starts(text)) for text in texts)
+
+
+def broken_up(text: str) -> str:
+    """Insert a ``SEPARATOR`` after the first character of each special token in a text.
 
     A server renders a conversation to one string before tokenising it, so a token's text in an
-    answer (``<|im_end|>``) ends the turn in which it is quoted. A ``SEPARATOR`` after its first
-    character keeps it readable and makes it plain text.
+    answer (``<|im_end|>``) ends the turn in which it is quoted. The separator keeps it readable and
+    makes it plain text.
 
-    They are found in any letter case, with spaces within their brackets, with characters that
+    Tokens are found in any letter case, with spaces within their brackets, with characters that
     merely look alike, and with invisible characters in between.
-
-    Attributes:
-        own: function that reads the model's own tokens; called at each use, since the files may be
-            downloaded later.
     """
-
-    own: Callable[[], Collection[str]] = tuple
-
-    def count(self, *texts: str) -> int:
-        own = frozenset(self.own())
-        return sum(len(_starts(own, text)) for text in texts)
-
-    def broken_up(self, text: str) -> str:
-        """Insert a ``SEPARATOR`` after the first character of each special token in a text."""
-        starts = set(_starts(frozenset(self.own()), text))
-        if not starts:
-            return text
-        # Starts are places in the folded text, where a character may have become several or none.
-        pieces, place = [], 0
-        for char in text:
-            pieces.append(char)
-            folded = len(_plain(char))
-            if not starts.isdisjoint(range(place, place + folded)):
-                pieces.append(SEPARATOR)
-            place += folded
-        return "".join(pieces)
-
-    def changes(self, *texts: str) -> tuple[str, ...]:
-        """Break up special tokens in the texts; return nothing if there are none."""
-        shown = tuple(map(self.broken_up, texts))
-        return () if shown == texts else shown
-
-
-FAMILIES = SpecialTokens()
-"""The tokens of all known families, for servers that do not tell theirs."""
+    starts = set(_starts(text))
+    if not starts:
+        return text
+    # Starts are places in the folded text, where a character may have become several or none.
+    pieces, place = [], 0
+    for char in text:
+        pieces.append(char)
+        folded = len(_plain(char))
+        if not starts.isdisjoint(range(place, place + folded)):
+            pieces.append(SEPARATOR)
+        place += folded
+    return "".join(pieces)
 
 
 def _folded(text: str) -> str:
@@ -156,37 +136,21 @@ def _is_visible(char: str) -> bool:
 
 # Asked for a verdict's key, for its request, and once it is there.
 @lru_cache(maxsize=1024)
-def _starts(own: frozenset[str], text: str) -> tuple[int, ...]:
+def _starts(text: str) -> tuple[int, ...]:
     """Where special tokens begin in the folded text."""
-    return tuple(match.start() for match in _pattern(own).finditer(_folded(text)))
+    return tuple(match.start() for match in _pattern().finditer(_folded(text)))
 
 
-@lru_cache(maxsize=16)
-def _pattern(own: frozenset[str]) -> re.Pattern[str]:
+@cache
+def _pattern() -> re.Pattern[str]:
     """A pattern that matches the first character of each special token.
 
     The rest is a lookahead, so that overlapping tokens are all found.
     """
-    families = _compiled(_KNOWN)
-    parts = list(_KNOWN)
-    for token in sorted({_folded(token) for token in own}):
-        # Some tokenizers list spaces and single characters as added tokens.
-        if len(token.strip()) > 1 and not families.match(token):
-            parts.append((token[0], _spaced(token[1:])))
-    return _compiled(parts)
-
-
-def _compiled(parts: Iterable[tuple[str, str]]) -> re.Pattern[str]:
     rests: dict[str, list[str]] = {}
-    for first, rest in parts:
+    for first, rest in _KNOWN:
         rests.setdefault(first, []).append(rest)
     tokens = []
     for first, several in rests.items():
         tokens.append(f"{re.escape(first)}(?={'|'.join(several)})")
     return re.compile("|".join(tokens))
-
-
-def _spaced(rest: str) -> str:
-    """A pattern for the rest of a model's own token: any letter case, spaces around punctuation."""
-    pieces = re.findall(r"\w+|[^\w\s]|\s+", rest)
-    return r"\s{0,4}".join(f"(?i:{re.escape(piece)})" for piece in pieces)

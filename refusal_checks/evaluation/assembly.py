@@ -38,7 +38,6 @@ from refusal_checks.models.names import (
 )
 from refusal_checks.models.provided import Weights
 from refusal_checks.models.recordings.recording import Recording, ReplayCandidate
-from refusal_checks.models.token_files import special_tokens
 
 Note = Callable[[str], None]
 """Receives one line, for the terminal or as a note on how verdicts came about."""
@@ -271,7 +270,6 @@ def _setup(
         is_attached=is_attached,
         running=are_live and is_attached,
         note=note_of_judge,
-        special_tokens=special_tokens(model),
         classes=_classes(model, client),
         form=judging.form,
         thresholds=judging.thresholds,

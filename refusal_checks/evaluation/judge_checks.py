@@ -25,8 +25,8 @@ from refusal_checks.evaluation.planning import (
 from refusal_checks.evaluation.stream import Evaluation
 from refusal_checks.gates.gate import Gate
 from refusal_checks.judges import kind_of
-from refusal_checks.judges.asking import ran_out
 from refusal_checks.judges.judge import Judge
+from refusal_checks.judges.model_judge import ran_out
 from refusal_checks.judges.panel import exchanges, way_of
 from refusal_checks.judges.rules import LabelsJudge
 from refusal_checks.judges.trust import canary

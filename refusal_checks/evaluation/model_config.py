@@ -115,10 +115,10 @@ def laid_out(model: JudgeModel, prompt: str) -> JudgeModel:
         return model
     if any(arg.replace("_", "-").startswith("--chat-template") for arg in model.args):
         return model
-    head = template.heads().get(prompt or template.picked(model.path) or "")
-    if head is None or not head.chat_template:
+    metadata = template.packaged().get(prompt or template.picked(model.path) or "")
+    if metadata is None or not metadata.chat_template:
         return model
-    return replace(model, args=(*model.args, "--chat-template", head.chat_template))
+    return replace(model, args=(*model.args, "--chat-template", metadata.chat_template))
 
 
 def _prompt_for(model: JudgeModel, given: str) -> str | None:

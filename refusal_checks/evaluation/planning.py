@@ -11,6 +11,7 @@ from typing import NamedTuple
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Vote, combine, unusable
 from refusal_checks.core.settings import Limits
+from refusal_checks.core.special_tokens import broken_up
 from refusal_checks.core.store import Store, content_key
 from refusal_checks.core.verdicts import FILTERED, Judgement, Valid
 from refusal_checks.engines.vllm import ENGINE
@@ -158,12 +159,13 @@ def known_verdict(
 def verdict_key(judge: Judge, prompt: Prompt, answer: str) -> str:
     """Return the content key of a verdict: equal answers to equal prompts are judged once.
 
-    Prompt and answer are as the judge sees them. If the judge breaks up special
-    tokens, the changed text is part of the key. A verdict on a multiple-choice answer says whether
+    Prompt and answer are as the judge sees them. If special tokens are broken up for it, the
+    changed text is part of the key. A verdict on a multiple-choice answer says whether
     it is right, so the key includes the answer key.
     """
-    special = judge.special_tokens
-    changes = special.changes(prompt.transcript, answer) if special else ()
+    texts = prompt.transcript, answer
+    shown = tuple(map(broken_up, texts))
+    changes = shown if shown != texts else ()
     key = [list(prompt.options), prompt.reference] if prompt.options else []
     judged_by: object = judge.identity
     if judge.generation:

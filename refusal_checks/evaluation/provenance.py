@@ -181,7 +181,7 @@ def _judged_by_harm(
     for name, panel in judges.items():
         if name not in benchmarks:
             continue
-        if any(judge.measures == "harm" for judge in panel):
+        if any(judge.criterion == "harm" for judge in panel):
             names.append(name)
     return tuple(names)
 

@@ -2,7 +2,7 @@
 
 Each module of ``kinds``, and each extension with ``build``, is a way of judging that a benchmark
 can name (``Benchmark.judge``). It defines ``build(setup)`` and, where the defaults of ``JudgeKind``
-do not hold, ``VERDICTS``; of this package also ``JUDGES_REFUSAL`` and ``MEASURES``.
+do not hold, ``VERDICTS``; of this package also ``JUDGES_REFUSAL`` and ``CRITERION``.
 """
 
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ def _discover(loaded: tuple[Extension, ...]) -> Mapping[str, JudgeKind]:
             module.build,
             getattr(module, "VERDICTS", Binary),
             judges_refusal,
-            getattr(module, "MEASURES", None),
+            getattr(module, "CRITERION", None),
         )
     return by_name
 

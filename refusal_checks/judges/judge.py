@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,10 +14,9 @@ from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.sampling import JudgeSampling
 from refusal_checks.core.settings import ClassifierForm, Thresholds
-from refusal_checks.core.special_tokens import FAMILIES, SpecialTokens
 from refusal_checks.core.verdicts import Binary, Judgement, PartialCount, Valid
 from refusal_checks.judges import template
-from refusal_checks.judges.prompt_head import Head, Measure, model_names, stands_for
+from refusal_checks.judges.prompt_metadata import Criterion, model_names
 from refusal_checks.judges.template import JudgePrompt
 from refusal_checks.judges.trust.check_sets import SETS
 
@@ -35,7 +34,6 @@ class Judge:
         identity: everything that verdicts depend on besides the exchange; None if verdicts are not
             stored.
         prompt_hash: fingerprint of the instructions; empty without any.
-        special_tokens: tokens that it breaks up in what it reads; None if it breaks up none.
         samples: number of verdicts that it draws for one answer.
         verdict_alone: True if it leaves out the reasons that it could write before a verdict. With
             them it is another judge.
@@ -47,14 +45,13 @@ class Judge:
         is_attached: True if its model is on a server that others run.
         generation: see ``Store.renew``.
         max_tokens: most tokens of one verdict; 0 if no model writes one.
-        measures: what it measures, see ``prompt_head.Measure``.
+        criterion: what it measures, see ``prompt_metadata.Criterion``.
         languages: ISO 639 codes of the languages on which it was measured; empty if unknown.
     """
 
     name: str
     identity: str | None = None
     prompt_hash: str = ""
-    special_tokens: SpecialTokens | None = None
     samples: int = 1
     verdict_alone: bool = False
     gives_probabilities: bool = False
@@ -65,7 +62,7 @@ class Judge:
     is_attached: bool = False
     generation: str = ""
     max_tokens: int = 0
-    measures: Measure = "refusal"
+    criterion: Criterion = "refusal"
     languages: tuple[str, ...] = ()
 
     @property
@@ -123,7 +120,6 @@ class JudgeSetup:
         running: True if the server is up already, so that it can be asked before the run.
         note: function that takes a line which the user must know about verdicts.
         category_guide: the benchmark's guide, see ``Benchmark``.
-        special_tokens: the model's special tokens, broken up in all that is judged.
         classes: classes of a sequence classifier; None for a model that writes.
         form: how to write an exchange for a classifier, from the run file.
         rationales: whether a judge of refusal writes reasons before its verdicts.
@@ -138,20 +134,17 @@ class JudgeSetup:
     running: bool = False
     note: Callable[[str], None] = _LOG.warning
     category_guide: Path | None = None
-    special_tokens: SpecialTokens = FAMILIES
     classes: Classes | None = None
     form: ClassifierForm | None = None
     thresholds: Thresholds = Thresholds()  # noqa: RUF009 (it is frozen)
     rationales: bool = True
 
     @property
-    def is_classifier(self) -> bool:
-        return self.classes is not None
-
-    @property
-    def moderates(self) -> bool:
-        """True for a server's moderation endpoint, which measures harm."""
-        return self.client.moderates
+    def endpoint(self) -> str:
+        """The reader of a model that takes no judge prompt; empty for one that takes messages."""
+        if self.classes is not None:
+            return "classifier"
+        return "moderation" if self.client.moderates else ""
 
     @property
     def prompts(self) -> Path | None:
@@ -159,26 +152,34 @@ class JudgeSetup:
 
         Its files are named like the package's, for example ``refusal.md``.
         """
-        if not self.template:
-            return None
-        folder = Path(self.template)
-        return folder if folder.is_dir() else None
+        folder = Path(self.template) if self.template else None
+        return folder if folder and folder.is_dir() else None
 
     @property
-    def own_prompt(self) -> str | None:
+    def published(self) -> str | None:
         """The package's prompt for this model, unless the user names another; else None."""
-        if self.template is not None or self.is_classifier or self.moderates:
+        if self.template is not None or self.endpoint:
             return None
         return template.picked(self.name, self.client.model)
 
     @property
     def is_unknown_guard(self) -> bool:
         """True for a guard, by its name, for which there is no prompt."""
-        if self.template is not None or self.is_classifier or self.moderates:
-            return False
-        if self.own_prompt:
+        if self.template is not None or self.endpoint or self.published:
             return False
         return is_guard(self.name) or is_guard(self.client.model)
+
+    @property
+    def says(self) -> str:
+        """What the model can say at all, in words; empty if it takes any judge prompt."""
+        if self.endpoint == "classifier":
+            return "refusals"
+        if self.endpoint:
+            return "harm"
+        if self.published:
+            measured = template.load(self.published).metadata.measures
+            return "harm" if measured == "harm" else "refusals"
+        return ""
 
     def prompt(self, own: str) -> JudgePrompt:
         """The prompt for a way of judging whose own is ``own``.
@@ -187,19 +188,21 @@ class JudgeSetup:
         model is a guard of unknown form, or of a form that measures something else.
         """
         usual = template.load(own)
+        criterion = usual.metadata.measures
         if self.prompts is not None:
-            return self._from_folder(self.prompts / f"{own}.md", usual.head.measures)
+            file = self.prompts / f"{own}.md"
+            found = template.load(str(file))
+            if not found.metadata.can_judge(criterion):
+                raise ModelError(
+                    f'judge.prompt {file}: write measures = "{criterion}", or take the file out: '
+                    f"it measures {found.metadata.measures}"
+                )
+            return found
         if self.template is not None:
             named = template.load(self.template)
-            return named if stands_for(usual.head.measures, named.head) else usual
-        if self.own_prompt:
-            picked = template.load(self.own_prompt)
-            if stands_for(usual.head.measures, picked.head):
-                return picked
-            raise ModelError(
-                f"name another model with a second --judge: {self.name} says "
-                f"{SAYS[picked.head.measures]}, and this benchmark asks for more"
-            )
+            return named if named.metadata.can_judge(criterion) else usual
+        if self.published:
+            return template.load(self.published)
         if self.is_unknown_guard:
             raise ModelError(
                 f"--judge {self.name}: give it a judge prompt in the form of its model card with "
@@ -208,34 +211,6 @@ class JudgeSetup:
             )
         return usual
 
-    def _from_folder(self, file: Path, measure: Measure) -> JudgePrompt:
-        found = template.load(str(file))
-        if not stands_for(measure, found.head):
-            raise ModelError(
-                f'judge.prompt {file}: write measures = "{measure}" in its head, or take the '
-                f'file out: its head says measures = "{found.head.measures}" with reads = '
-                f'"{found.head.reads}", which cannot be read as {measure}'
-            )
-        return found
-
-    def lacks(self, own: str) -> bool:
-        """True if the model has prompts of its own, and none for the way of judging ``own``."""
-        if self.own_prompt:
-            measure = template.load(own).head.measures
-            return not stands_for(measure, template.load(self.own_prompt).head)
-        if self.is_unknown_guard:
-            return True
-        return self.prompts is not None and not (self.prompts / f"{own}.md").is_file()
-
-
-SAYS: Mapping[Measure, str] = {
-    "refusal": "refusal or compliance",
-    "harm": "harmful or harmless",
-    "degree": "a degree",
-    "rating": "a rating",
-    "choice": "an option",
-}
-"""What a judge says, by what it measures."""
 
 GUARD_EXAMPLE = """a file with these lines:
 +++
@@ -262,30 +237,22 @@ class JudgeKind:
         verdicts: type of its verdicts.
         judges_refusal: True for one kind only: the judges ``keyword`` and ``labels`` can stand in
             for its models.
-        measures: what its judges measure; None for an extension, which does not say.
+        criterion: what its judges measure; None for an extension, which does not say.
     """
 
     name: str
     build: Callable[[JudgeSetup | None], Judge]
     verdicts: type[Valid] = Binary
     judges_refusal: bool = False
-    measures: Measure | None = None
+    criterion: Criterion | None = None
 
     def takes(self, setup: JudgeSetup) -> bool:
         """False for a model that says something else than this kind asks for."""
-        if setup.is_classifier:
-            return self.judges_refusal
-        if setup.moderates:
-            return self.measures in ("harm", "refusal")
-        if self.measures and setup.own_prompt:
-            return self.reads(template.load(setup.own_prompt).head)
-        return True
-
-    def reads(self, head: Head) -> bool:
-        """True if this kind's judges can be asked with a prompt that has this head."""
-        return self.measures is not None and stands_for(self.measures, head)
+        if not setup.says or self.criterion is None:
+            return not setup.endpoint
+        return self.judges_refusal
 
     @property
     def meets_canary(self) -> bool:
-        """True if there are exchanges with known verdicts to check it on: not for choices."""
+        """True if there are exchanges with known verdicts to check it on."""
         return self.verdicts in SETS

@@ -1,7 +1,8 @@
 r"""Read the option that an answer to a multiple-choice question states, if it is certain.
 
-Only an answer that is nothing but its choice is read: a letter, an option's text or both, alone or
-in a form such as "the answer is B", ``\boxed{B}`` or ``{"answer": "B"}``.
+An answer is read that is nothing but its choice: a letter, an option's text or both, alone or in a
+form such as "the answer is B", ``\boxed{B}`` or ``{"answer": "B"}``; and such a choice before a
+reason that names no other option and takes nothing back.
 
 Any further word could revoke the choice, doubt it, or quote somebody else's. Such an answer is left
 unread. That only costs a request to a judge model (or ``multiple_choice.scoring = "logprob"``),
@@ -48,25 +49,40 @@ def read(text: str, options: Mapping[str, str]) -> Statement | None:
             return None
         return Statement(letter, "the most probable letter")
 
-    in_json = _json_answer(text)
-    if in_json is not None:
-        return _one(_letters(_plain(in_json), options), "the answer in JSON")
-
-    answer = _plain(text)
-    letters = _letters(answer, options)
-    if letters:
-        is_alone = _STATEMENT.match(answer) is None
-        return _one(letters, "stands alone" if is_alone else "stated as the answer")
-    if _REFUSAL.fullmatch(answer):
+    fields = _json_fields(text)
+    if fields is not None:
+        choice, reason, form = fields["choice"], fields["reason"], "the answer in JSON"
+    else:
+        choice, reason = _plain(text), ""
+        is_alone = _STATEMENT.match(choice) is None
+        form = "stands alone" if is_alone else "stated as the answer"
+    letters = _letters(_plain(choice), options)
+    if not letters and _REFUSAL.fullmatch(choice):
         return Statement(None, "refusal")
-    return None
-
-
-def _one(letters: frozenset[str], form: str) -> Statement | None:
+    if not letters and not reason:
+        explained = _EXPLAINED.fullmatch(choice)
+        if explained:
+            letters = _letters(explained["choice"], options)
+            reason = explained["reason"]
     if len(letters) != 1:
         return None
     (letter,) = letters
+    if reason and not _is_reason(_plain(reason), letter, options):
+        return None
     return Statement(letter, form)
+
+
+def holds(text: str, letter: str, options: Mapping[str, str]) -> bool:
+    """True if an answer has an option's letter, standing alone, or its text."""
+    if letter not in options:
+        return False
+    text = unicodedata.normalize("NFKC", text)
+    if re.search(rf"(?<![A-Za-z]){letter}(?![A-Za-z])", text):
+        return True
+    if re.search(rf"[(\[{{]\s*{letter.lower()}\s*[)\]}}]", text):
+        return True
+    wanted = _folded(_plain(options[letter]))
+    return bool(wanted) and wanted in _plain(text).casefold()
 
 
 # What `scoring = "logprob"` writes: the most probable letter, then all probabilities.
@@ -94,14 +110,47 @@ _LEAD = (
 )
 _STATEMENT = re.compile(
     rf"{_LEAD}?(?:"
-    r"(?:我的|本题的?|该题的?)?(?:最终|正确|标准)?答案(?:应该|应)?(?:是|为|选|:)"
+    r"(?:我的|本题的?|该题的?)?(?:最终|正确|标准|最佳|合适)?的?(?:答案|选项)(?:应该|应)?(?:是|为|选|:)"
     r"|[\[【](?:正确)?答案[\]】]:?|(?:最终)?(?:回答|结论|判断|选择):"
     r"|(?:我|本题)?(?:会|应该|应)?选(?!项)择?:?"
-    r"|(?:the |my )?(?:(?:final|correct|best) ){0,2}answer(?: is:?|:)"
-    r"|i(?:['’](?:d|ll)| would)? (?:choose|select|pick)\b"
+    r"|(?:the |my )?(?:(?:final|correct|best|right) ){0,2}(?:answer|option|choice)(?: is:?|:)"
+    r"|i(?:['’](?:d|ll)| would| will)? (?:choose|select|pick|go with)\b"
     rf"|{_LEAD}) ?",
     re.IGNORECASE,
 )
+_EXPLAINED = re.compile(
+    r"(?P<choice>.{1,200}?)[ ,;。.]+"
+    r"(?:解析|解释|理由|原因|说明|分析|依据|因为|由于|explanation|reason(?:ing)?|rationale|because|since)"
+    r"(?P<reason>.*)",
+    re.IGNORECASE,
+)
+"""A choice, and why: the explanation is begun by a word that says so."""
+
+_TAKES_BACK = re.compile(
+    "其实|不过|然而|但|更正|改选|改为|应选|应该|开玩笑|不对|错了|不确定|也许|可能"
+    r"|\b(?:actually|however|but|wait|instead|rather|correction|corrected|mistake|wrong|joking"
+    r"|sorry|unsure|not sure|maybe|perhaps|no)\b",
+    re.IGNORECASE,
+)
+"""Words with which an explanation may revoke or doubt the choice before it."""
+
+
+def _is_reason(text: str, letter: str, options: Mapping[str, str]) -> bool:
+    """True for an explanation that names no other option and takes nothing back."""
+    if _TAKES_BACK.search(text):
+        return False
+    others = "".join(option for option in options if option != letter)
+    if others and re.search(rf"(?<![A-Za-z])[{others}](?![A-Za-z])", text):
+        return False
+    folded = text.casefold()
+    for option, own in options.items():
+        name = _folded(_plain(own))
+        # A single character is part of many words.
+        if option != letter and len(name) > 1 and name in folded:
+            return False
+    return True
+
+
 _BOX = re.compile(
     r"\\boxed ?\{(?:\\text ?\{([^{}]+)\}|([^{}]+))\}|<answer>([^<>]+)</answer>"
 )
@@ -161,34 +210,43 @@ def _folded(text: str) -> str:
     return text.casefold().strip(" 。.!\"'“”‘’「」『』【】()[]")
 
 
-def _json_answer(text: str) -> str | None:
-    """The answer in a JSON object with a single field; None for any other text."""
+def _json_fields(text: str) -> Mapping[str, str] | None:
+    """The choice in a JSON object, and its reason if it has one; None for any other text."""
     fenced = re.fullmatch(r"\s*```(?:json)?\s*\n(.*)\n\s*```\s*", text, re.DOTALL)
     source = fenced[1] if fenced else text
     if not source.lstrip().startswith("{"):
         return None
     try:
         # As pairs, so that a field that is given twice is seen.
-        fields = json.loads(source, object_pairs_hook=list)
+        pairs = json.loads(source, object_pairs_hook=list)
     except (ValueError, RecursionError):
         return None
-    if len(fields) != 1:
-        return None
-    ((name, value),) = fields
-    if not _FIELD.fullmatch(name.casefold()) or not isinstance(value, str):
-        return None
-    return value
+    found = {"reason": ""}
+    for name, value in pairs:
+        place = "choice" if _FIELD.fullmatch(name.casefold()) else ""
+        if _REASON_FIELD.fullmatch(name.casefold()):
+            place = "reason"
+        if not place or found.get(place) or not isinstance(value, str):
+            return None
+        found[place] = value
+    return found if "choice" in found else None
 
 
 _FIELD = re.compile(
     "answer|choice|option|letter|(?:final|correct)[_ ]answer|(?:最终)?答案|选择|选项"
 )
+_REASON_FIELD = re.compile(
+    "reason(?:ing)?|explanation|rationale|analysis|理由|原因|解释|解析|分析"
+)
 
 # A refusal that is the whole answer, and names no option.
 _REFUSAL = re.compile(
-    r"(?:(?:非常|很)?(?:抱歉|对不起|遗憾)[,。]? ?)?我(?:不能|无法|不便|不方便|不会|拒绝)(?:对此)?"
+    r"(?:(?:非常|很)?(?:抱歉|对不起|遗憾)[,。]? ?)?"
+    r"(?:作为(?:一个|一名)?(?:ai|人工智能)(?:语言)?(?:模型|助手),? ?)?"
+    r"我(?:不能|无法|不便|不方便|不会|拒绝)(?:对此)?"
     r"(?:回答|讨论|评论|发表评论|作答|提供帮助|提供相关信息)"
     r"(?:(?:这个|该|此|这类|这道|您的)?(?:问题|题目|话题))?"
+    r"|i (?:refuse|decline) to answer(?: (?:that|this))?(?: (?:question|request))?"
     r"|(?:(?:i['’]?m |i am )?sorry,? (?:but )?)?"
     r"i(?: can['’]?t| cannot| can not| won['’]?t|(?:['’]m| am) (?:unable|not able) to)"
     r" (?:help|assist|answer)(?: you)?(?: with)?(?: (?:that|this))?(?: (?:question|request))?",

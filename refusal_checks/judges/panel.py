@@ -57,31 +57,27 @@ def ways(
     """
     methods: dict[str, JudgingMethod] = {}
     for name, benchmark in benchmarks.items():
-        kind = judges.kind_of(benchmark)
         methods[name] = JudgingMethod(
-            kind.name, benchmark.max_answer_chars, benchmark.category_guide
+            judges.kind_of(benchmark).name,
+            benchmark.max_answer_chars,
+            benchmark.category_guide,
         )
     if checked is None:
         return methods
 
-    kinds: dict[str, JudgeKind] = {}
-    guides: dict[str, set[Path | None]] = {}
-    for name, benchmark in checked.items():
-        if name == bundled.GRADIENT.name:  # it is such a check itself
-            continue
-        kind = judges.kind_of(benchmark)
-        kinds[kind.name] = kind
-        guides.setdefault(kind.name, set()).add(benchmark.category_guide)
-    if not checked:
-        own = judges.discover().items()
-        kinds = {name: kind for name, kind in own if kind.judges_refusal}
-    for kind in kinds.values():
-        if not kind.meets_canary:
-            continue
-        of_kind = guides.get(kind.name, set())
-        guide = of_kind.pop() if len(of_kind) == 1 else None
-        shown = strictest_limit(checked.values(), kind, usual)
-        methods[check_of(kind)] = JudgingMethod(kind.name, shown, guide)
+    for kind in judges.discover().values():
+        of_kind = [
+            benchmark
+            for name, benchmark in checked.items()
+            # The gradient is such a check itself.
+            if name != bundled.GRADIENT.name and benchmark.judge == kind.name
+        ]
+        is_asked = bool(of_kind) if checked else kind.judges_refusal
+        if is_asked and kind.meets_canary:
+            guides = {benchmark.category_guide for benchmark in of_kind}
+            guide = guides.pop() if len(guides) == 1 else None
+            shown = strictest_limit(of_kind, kind, usual)
+            methods[check_of(kind)] = JudgingMethod(kind.name, shown, guide)
     return methods
 
 
@@ -93,12 +89,12 @@ def strictest_limit(
     Args:
         usual: the run's own setting, for benchmarks without one.
     """
-    limits = []
-    for benchmark in benchmarks:
-        limit = benchmark.max_answer_chars or usual
-        if limit is not None and judges.kind_of(benchmark).name == kind.name:
-            limits.append(limit)
-    lowest = min(limits, default=usual)
+    limits = [
+        benchmark.max_answer_chars or usual
+        for benchmark in benchmarks
+        if benchmark.judge == kind.name
+    ]
+    lowest = min((limit for limit in limits if limit is not None), default=usual)
     return None if lowest == usual else lowest
 
 
@@ -113,7 +109,7 @@ def exchanges(way: str, panel: Panel) -> CheckSet:
     Judges that measure harm cannot tell a refusal from a good answer, as the canary asks. Answers
     in languages that no judge of the panel declares are left out, see ``CheckSet.within``.
     """
-    if all(judge.measures == "harm" for judge in panel):
+    if all(judge.criterion == "harm" for judge in panel):
         found = OF_HARM
     else:
         kinds = judges.discover().values()
@@ -152,71 +148,52 @@ def panels(
     Raises:
         ModelError: no named judge can judge a benchmark, or a judge would vote twice.
     """
-    benchmarks = [name for name in ways if not is_check(name)]
-    _require_used(ways, named)
-    by_method: dict[JudgingMethod, Panel] = {}
+    setups = [setup for setup in named if isinstance(setup, JudgeSetup)]
+    _require_used(ways, setups)
+    panels: dict[str, Panel] = {}
     for method in dict.fromkeys(ways.values()):
+        of_method = [name for name in ways if ways[name] == method]
         try:
-            by_method[method] = _panel(method, named, is_recorded)
+            panel = _panel(method, named, is_recorded)
         except ModelError as fault:
             # The kind cannot know which benchmarks it is asked for.
             if "this benchmark" not in str(fault):
                 raise
-            judged = ", ".join(name for name in benchmarks if ways[name] == method)
+            judged = ", ".join(name for name in of_method if not is_check(name))
             raise ModelError(f"{judged}: {fault}") from None
-
-    for judge in chain.from_iterable(by_method.values()):
-        judge.partial = partial
-    panels = {name: by_method[method] for name, method in ways.items()}
-    _note_unable(ways, named, {name: panels[name] for name in benchmarks})
-    return panels
-
-
-def _note_unable(
-    ways: Mapping[str, JudgingMethod],
-    named: Sequence[JudgeSetup | Rule],
-    panels: Mapping[str, Panel],
-) -> None:
-    """Note which benchmarks a classifier or a guard cannot judge: they ask for something else."""
-    kinds = judges.discover()
-    for setup in named:
-        if not isinstance(setup, JudgeSetup):
-            continue
-        beyond = [name for name in panels if not kinds[ways[name].kind].takes(setup)]
+        for judge in panel:
+            judge.partial = partial
+        panels |= dict.fromkeys(of_method, panel)
+    for setup in setups:
+        kinds = judges.discover()
+        beyond = [
+            name
+            for name, method in ways.items()
+            if not is_check(name) and not kinds[method.kind].takes(setup)
+        ]
         if beyond:
-            others = dict.fromkeys(
-                judge.name for name in beyond for judge in panels[name]
-            )
+            others = {judge.name: "" for name in beyond for judge in panels[name]}
             setup.note(
-                f"it judges {_said_by(setup)} only; {', '.join(others)} alone: "
-                f"{', '.join(beyond)}"
+                f"it judges {setup.says} only; {', '.join(others)} alone: {', '.join(beyond)}"
             )
-
-
-def _said_by(setup: JudgeSetup) -> str:
-    if setup.moderates:
-        return "harm"
-    if setup.own_prompt and template.load(setup.own_prompt).head.measures == "harm":
-        return "harm"
-    return "refusals"
+    return {name: panels[name] for name in ways}
 
 
 def _require_used(
-    ways: Mapping[str, JudgingMethod], named: Sequence[JudgeSetup | Rule]
+    ways: Mapping[str, JudgingMethod], setups: Sequence[JudgeSetup]
 ) -> None:
     """Raise ModelError for a judge prompt that measures what no benchmark of the run asks for."""
-    discovered = judges.discover()
-    kinds = [discovered[method.kind] for method in ways.values()]
-    measured = {kind.measures for kind in kinds if kind.measures}
-    for setup in named:
-        if not isinstance(setup, JudgeSetup) or not setup.template or setup.prompts:
+    kinds = [judges.discover()[method.kind] for method in ways.values()]
+    asked = {kind.criterion for kind in kinds if kind.criterion}
+    for setup in setups:
+        if not setup.template or setup.prompts or not asked:
             continue
-        head = template.load(setup.template).head
-        if measured and not any(kind.reads(head) for kind in kinds):
+        metadata = template.load(setup.template).metadata
+        if not any(metadata.can_judge(criterion) for criterion in asked):
             raise ModelError(
                 f"judge.prompt {setup.template}: leave it out, or name a prompt that measures "
-                f"{' or '.join(sorted(measured))}: it measures {head.measures} with reads = "
-                f'"{head.reads}", which no benchmark of this run asks for'
+                f"{' or '.join(sorted(asked))}: it measures {metadata.measures}, which no "
+                "benchmark of this run asks for"
             )
 
 
@@ -232,7 +209,7 @@ def require_decidable(
         if benchmark.kind is Kind.SAFETY:
             continue
         for judge in panels.get(name, ()):
-            if judge.measures == "harm":
+            if judge.criterion == "harm":
                 raise ModelError(
                     f"{name}: name a judge of refusals, such as NousResearch/Minos-v1, "
                     "Qwen/Qwen3Guard-Gen-4B or a chat model, or leave the benchmark out with -k: "
@@ -246,32 +223,38 @@ def _panel(
 ) -> Panel:
     """The judges of one kind, each name once; a judge without a model if none is named."""
     kind = judges.discover()[method.kind]
-    models = [setup for setup in named if isinstance(setup, JudgeSetup)]
-    able = [setup for setup in models if kind.takes(setup)]
-    if models and not able and len(models) == len(named):
+    setups = [setup for setup in named if isinstance(setup, JudgeSetup)]
+    able = [setup for setup in setups if kind.takes(setup)]
+    if setups and not able and len(setups) == len(named):
         raise ModelError(
-            f"name a judge model beside {models[0].name} with a second --judge, or "
-            f"leave them out with -k: it judges {_said_by(models[0])} only, and this benchmark "
+            f"name a judge model beside {setups[0].name} with a second --judge, or "
+            f"leave them out with -k: it judges {setups[0].says} only, and this benchmark "
             "asks for more"
         )
 
     seated: dict[str, Judge] = {}
     for name in named:
-        judge = None
-        if isinstance(name, JudgeSetup):
-            if name in able:
-                judge = _asking(kind, method, name)
-        else:
+        judge: Judge | None = None
+        if isinstance(name, Rule):
             judge = _ruling(kind, name, bool(able), is_recorded)
-        if judge is not None:
+        elif name in able:
+            judge = _asking(kind, method, name)
+        if judge:
             seated[judge.name] = judge
     if not seated:
-        judge = _require_judge(kind, kind.build(None))
+        judge = _built(kind, None)
         seated[judge.name] = judge
 
-    panel = tuple(seated.values())
-    _require_different(panel)
-    return panel
+    by_identity: dict[str, str] = {}
+    for judge in seated.values():
+        # One model may have two names, such as its id and its folder.
+        first = by_identity.setdefault(judge.identity or judge.name, judge.name)
+        if first != judge.name:
+            raise ModelError(
+                f"--judge {judge.name}: give each its own template_variables or judge.prompt: "
+                f"it is the same judge as {first}, so its vote would count twice"
+            )
+    return tuple(seated.values())
 
 
 def _asking(kind: JudgeKind, method: JudgingMethod, setup: JudgeSetup) -> Judge:
@@ -280,12 +263,12 @@ def _asking(kind: JudgeKind, method: JudgingMethod, setup: JudgeSetup) -> Judge:
     if method.max_answer_chars is not None:
         update = {"max_answer_chars": method.max_answer_chars}
         sampling = sampling.model_copy(update=update)
-    made = replace(setup, sampling=sampling, category_guide=method.category_guide)
-    judge = _require_judge(kind, kind.build(made))
+    guide = method.category_guide
+    judge = _built(kind, replace(setup, sampling=sampling, category_guide=guide))
     judge.thresholds = setup.thresholds
-    if not judge.model_identity:  # an extension's need not know of it
-        judge.model_identity = setup.model_identity
-        judge.is_attached = setup.is_attached
+    # An extension's need not know of these.
+    judge.model_identity = judge.model_identity or setup.model_identity
+    judge.is_attached = setup.is_attached
     return judge
 
 
@@ -294,7 +277,7 @@ def _ruling(
 ) -> Judge | None:
     """Make the judge that follows a rule; None if the rule does not apply to this kind."""
     if rule.name != rules.LabelsJudge.name:
-        return rules.JUDGES[rule.name]() if kind.judges_refusal else None
+        return rules.KeywordJudge() if kind.judges_refusal else None
 
     # A named model takes precedence over recorded degrees and scores.
     can_read = kind.verdicts in rules.READERS and not has_models
@@ -307,24 +290,11 @@ def _ruling(
     return rules.LabelsJudge(kind.verdicts)
 
 
-def _require_judge(kind: JudgeKind, built: object) -> Judge:
-    if isinstance(built, Judge):
-        return built
+def _built(kind: JudgeKind, setup: JudgeSetup | None) -> Judge:
+    judge: object = kind.build(setup)
+    if isinstance(judge, Judge):
+        return judge
     raise ModelError(
-        f"way of judging {kind.name}: make {type(built).__name__} a subclass of "
+        f"way of judging {kind.name}: make {type(judge).__name__} a subclass of "
         "refusal_checks.Judge, which has defaults for all but name and judge"
     )
-
-
-def _require_different(panel: Panel) -> None:
-    """Raise ModelError if one model has two names, such as its id and its folder."""
-    by_identity: dict[str, str] = {}
-    for judge in panel:
-        if judge.identity is None:
-            continue
-        first = by_identity.setdefault(judge.identity, judge.name)
-        if first != judge.name:
-            raise ModelError(
-                f"--judge {judge.name}: give each its own template_variables or judge.prompt: "
-                f"it is the same judge as {first}, so its vote would count twice"
-            )

@@ -1,12 +1,12 @@
 """Parse the output of judge models; whatever is uncertain is invalid.
 
 First come the JSON objects that this project's prompts ask for, then verdicts alone and recorded
-verdicts of LLM-Refusal-Evaluation; ``readers`` reads what the head of a prompt declares.
+verdicts of LLM-Refusal-Evaluation; ``written`` reads what a prompt's front matter declares.
 """
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -30,6 +30,26 @@ _LAST_COMMA = re.compile(r'("(?:[^"\\]|\\.)*+(?:"|\\?\Z))|,(\s*+\})', re.DOTALL)
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 _OPENING = re.compile(r'\{(?=\s*+["}])')
+
+
+# A limit, so that an analysis that runs on cannot leave the verdict unfinished; prompts ask for 30
+# words, about 200 characters.
+ANALYSIS = {"type": "string", "maxLength": 300}
+
+
+def one_of(values: Iterable[object]) -> dict[str, Any]:
+    """JSON schema of a string that is one of these."""
+    return {"type": "string", "enum": [*map(str, values)]}
+
+
+def strict_object(**fields: Mapping[str, Any]) -> dict[str, Any]:
+    """JSON schema of an object with these fields, which the model writes in this order."""
+    return {
+        "type": "object",
+        "properties": fields,
+        "required": [*fields],
+        "additionalProperties": False,
+    }
 
 
 def unreadable(text: str) -> Invalid:

@@ -1,9 +1,9 @@
 """Judge prompts: Markdown files that turn an exchange into messages for a judge.
 
-A file begins with a head (``prompt_head``). The rest are turns, each below a line that names it
-(``SECTIONS``). The constant part comes first, for the engine's prefix cache. Instructions on the
-form of the answer may stand between the lines ``ORDER`` and ``ALONE``; if only the verdict is asked
-for, the text after ``ALONE`` replaces them.
+A file begins with front matter (``prompt_metadata``). The rest are turns, each below a line that
+names it (``SECTIONS``). The constant part comes first, for the engine's prefix cache. Instructions
+on the form of the answer may stand between the lines ``ORDER`` and ``ALONE``; if only the verdict
+is asked for, the text after ``ALONE`` replaces them.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from pathlib import Path
 from refusal_checks.core.errors import ModelError
 from refusal_checks.core.files import read_once
 from refusal_checks.core.prompts import Message, Prompt, Role
-from refusal_checks.core.special_tokens import FAMILIES, SpecialTokens
-from refusal_checks.judges.prompt_head import JSON, Head, divided
+from refusal_checks.core.special_tokens import broken_up
+from refusal_checks.judges.prompt_metadata import PromptMetadata, divided
 
 
 class UnrenderedError(ModelError):
@@ -80,7 +80,7 @@ class JudgePrompt:
     """
 
     name: str
-    head: Head
+    metadata: PromptMetadata
     sections: tuple[Section, ...]
     sha256: str
     alone: JudgePrompt | None = None
@@ -94,7 +94,9 @@ class JudgePrompt:
     @property
     def takes_rubric(self) -> bool:
         """False for a fine-tuned judge, which knows only the prompt of its training."""
-        return not self.head.models and bool(self.system or self.head.reads == JSON)
+        return not self.metadata.models and bool(
+            self.system or self.metadata.reads == "json"
+        )
 
     def with_rubric(self, guide: Path | None) -> JudgePrompt:
         """The prompt with ``Benchmark.category_guide`` in its system message, if it takes one."""
@@ -108,11 +110,7 @@ class JudgePrompt:
         return replace(self, sections=(system, *others), sha256=digest, alone=alone)
 
     def messages(
-        self,
-        prompt: Prompt,
-        answer: str,
-        limit: int | None = None,
-        special: SpecialTokens = FAMILIES,
+        self, prompt: Prompt, answer: str, limit: int | None = None
     ) -> tuple[Message, ...]:
         """The conversation that asks for a verdict on an answer, cut to ``limit`` characters.
 
@@ -120,16 +118,12 @@ class JudgePrompt:
         """
         request = prompt.transcript
         fence = marker(request, answer)
-        shown = special.broken_up(shorten(answer, limit, fence))
-        values = {
-            "marker": fence,
-            "request": special.broken_up(request),
-            "answer": shown,
-        }
+        shown = broken_up(shorten(answer, limit, fence))
+        values = {"marker": fence, "request": broken_up(request), "answer": shown}
         messages: list[Message] = []
         for section in self.sections:
             if section.name == EXCHANGE:
-                messages += exchange(prompt, shown, special)
+                messages += exchange(prompt, shown)
             elif section.name == SYSTEM:
                 messages.append(Message("system", section.text))
             else:
@@ -139,7 +133,7 @@ class JudgePrompt:
         return tuple(messages)
 
 
-def exchange(prompt: Prompt, shown: str, special: SpecialTokens) -> list[Message]:
+def exchange(prompt: Prompt, shown: str) -> list[Message]:
     """The exchange as turns: a user's and an assistant's in turn, the answer last.
 
     Many chat templates refuse any other order. A system message stands before the user's words: to
@@ -151,7 +145,7 @@ def exchange(prompt: Prompt, shown: str, special: SpecialTokens) -> list[Message
     turns: list[Message] = []
     for turn in prompt.messages:
         role: Role = "assistant" if turn.role == "assistant" else "user"
-        text = special.broken_up(turn.content)
+        text = broken_up(turn.content)
         if turns and turns[-1].role == role:
             text = f"{turns.pop().content}\n\n{text}"
         turns.append(Message(role, text))
@@ -212,19 +206,18 @@ def _text(path: Path, where: str) -> str:
 
 
 @cache
-def heads() -> Mapping[str, Head]:
-    """The heads of this package's prompts, by name."""
+def packaged() -> Mapping[str, PromptMetadata]:
+    """The front matter of this package's prompts, by name."""
     by_name = {}
     for file in sorted(FOLDER.glob("*.md")):
-        head, _ = divided(file.read_text(encoding="utf-8"), file.name)
-        by_name[file.stem] = head
+        by_name[file.stem], _ = divided(file.read_text(encoding="utf-8"), file.name)
     return by_name
 
 
 def picked(*names: str) -> str | None:
     """The package's prompt for a model with one of these names; None if none is for it."""
-    for prompt, head in heads().items():
-        if head.suits(*names):
+    for prompt, metadata in packaged().items():
+        if metadata.suits(*names):
             return prompt
     return None
 
@@ -236,10 +229,10 @@ def ordered(text: str, way: str = "whole") -> str:
 
 def _prompt(name: str, text: str) -> JudgePrompt:
     where = f"judge.prompt {name}"
-    head, body = divided(text, where)
+    metadata, body = divided(text, where)
     sections = _sections(where, body)
-    digest = hashlib.sha256(f"{head.key}\n{body}".encode()).hexdigest()
-    return JudgePrompt(name, head, sections, digest)
+    digest = hashlib.sha256(f"{metadata.key}\n{body}".encode()).hexdigest()
+    return JudgePrompt(name, metadata, sections, digest)
 
 
 def _sections(where: str, body: str) -> tuple[Section, ...]:

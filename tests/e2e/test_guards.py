@@ -20,7 +20,6 @@ from refusal_checks.judges.judge import JudgeSetup
 from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.client.transport import Access
 from refusal_checks.models.names import Served
-from refusal_checks.models.token_files import special_tokens
 from tests import toy_guard
 
 EXCHANGE = Prompt(
@@ -60,7 +59,6 @@ def test_a_guard_reaches_a_verdict_through_its_chat_template(
     folder = toy_guard.make(tmp_path / name, says, chat_template)
     model = laid_out(Served(str(folder), str(folder)), "")
     assert isinstance(model, Served)
-    special = special_tokens(model)
     prompt_name = template.picked(str(folder))
     assert prompt_name
     prompt = template.load(prompt_name)
@@ -69,15 +67,13 @@ def test_a_guard_reaches_a_verdict_through_its_chat_template(
     async def judged() -> tuple[Judgement, list[list[int]]]:
         access = Access(engine.api_key)
         async with Client(engine.url, str(folder), access=access) as client:
-            setup = JudgeSetup(
-                str(folder), client, "toy", JudgeSampling(), special_tokens=special
-            )
+            setup = JudgeSetup(str(folder), client, "toy", JudgeSampling())
             judge = judges.discover()["refusal"].build(setup)
             found = await judge.judge(EXCHANGE, Completion(ANSWER))
             brief = RequestParams(max_tokens=16, return_token_ids=True).body
             ids = [
                 await client.ask(
-                    prompt.messages(EXCHANGE, answer, None, special),
+                    prompt.messages(EXCHANGE, answer),
                     brief,
                     lambda response: list(map(int, response["prompt_token_ids"])),
                 )
@@ -96,12 +92,12 @@ def test_a_guard_reaches_a_verdict_through_its_chat_template(
     assert found.rationale == says.replace("\n", "; ")
 
     tokenizer: Any = AutoTokenizer.from_pretrained(folder)
-    layout = chat_template or prompt.head.chat_template
+    layout = chat_template or prompt.metadata.chat_template
 
     def rendered(answer: str) -> list[int]:
         turns = [
             {"role": turn.role, "content": turn.content}
-            for turn in prompt.messages(EXCHANGE, answer, None, special)
+            for turn in prompt.messages(EXCHANGE, answer)
         ]
         text = tokenizer.apply_chat_template(
             turns, chat_template=layout, add_generation_prompt=True, tokenize=False

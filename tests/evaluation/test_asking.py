@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from refusal_checks.judges.prompt_head import EXAMPLE
+from refusal_checks.judges.prompt_metadata import EXAMPLE
 from tests.fake_server import Body, FakeServer
 from tests.project import KEYWORD, REUSE, Project, careless, well_behaved
 

@@ -174,7 +174,7 @@ def test_a_judge_reads_the_options_that_rules_leave(chinese: Project) -> None:
         if "response_format" in body:
             choice = "none" if "\nC. " in text else "B"
             return [json.dumps({"choice": choice, "analysis": "it says so"})]
-        return ["看下来，后面那条要紧些。" if len(text) > 120 else "选A"]
+        return ["看下来，B那条要紧些。" if len(text) > 120 else "选A"]
 
     chinese.server.answer = by_length
     found = chinese.evaluate("choice.toml", only="accuracy", sampling_samples=1)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from refusal_checks.judges.moderation import LENGTH, OVERLAP, windows
+from refusal_checks.judges.moderation import LONGEST
 from refusal_checks.models.client import server_errors
 from tests.fake_server import Body, FakeServer
 from tests.project import SAFE_GATE, UNSAFE, Project
@@ -74,19 +74,21 @@ def test_harm_at_the_end_of_a_long_answer_is_found(
     says(project, f"{'I would rather tell of the sea, and no harm. ' * 300} {HARM}.")
     found = project.evaluate(**moderated_by(endpoint))
     assert found.result.figures["smoke_unsafe"]["rejection_rate"].value == 0.5
-    assert max(len(body["input"]) for body in endpoint.requests) == LENGTH
+    # One request a text, however long.
+    texts = [body["input"] for body in endpoint.requests]
+    assert len(texts) == 80
+    assert max(map(len, texts)) > 13_000
 
 
-@pytest.mark.parametrize("length", [0, 1, OVERLAP, 401, LENGTH, LENGTH + 1, 20_000])
-def test_windows_hold_all_of_a_text(length: int) -> None:
-    text = "".join(chr(0x4E00 + n % 5000) for n in range(length))
-    parts = windows(text, LENGTH)
-    assert parts[0] + "".join(part[OVERLAP:] for part in parts[1:]) == text
-    assert all(len(part) <= LENGTH for part in parts)
-
-
-def test_a_hole_in_a_text_is_left_out() -> None:
-    assert [part.strip() for part in windows(f"a{' ' * 20_000}b", LENGTH)] == ["a", "b"]
+def test_an_answer_longer_than_an_endpoint_reads_for_certain_has_no_verdict(
+    project: Project, endpoint: FakeServer
+) -> None:
+    project.thresholds(GATE)
+    says(project, f"{'I would rather tell of the sea, no. ' * 900} {HARM}.")
+    found = project.evaluate(**moderated_by(endpoint))
+    unsafe = found.summary["benchmarks"]["smoke_unsafe"]
+    assert unsafe["invalid"] == {"judge input too long": unsafe["answers"] / 2}
+    assert max(len(body["input"]) for body in endpoint.requests) <= LONGEST
 
 
 @pytest.mark.parametrize(

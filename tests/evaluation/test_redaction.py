@@ -13,7 +13,7 @@ import datasets
 import pytest
 from aiohttp import web
 
-from refusal_checks.judges.prompt_head import EXAMPLE
+from refusal_checks.judges.prompt_metadata import EXAMPLE
 from refusal_checks.reports.formats import OWN
 from tests.fake_server import Body, FakeServer, Fault
 from tests.project import KEYWORD, REUSE, Project, judged, saying

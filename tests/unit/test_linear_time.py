@@ -13,16 +13,15 @@ from typing import Any
 
 import pytest
 
+from refusal_checks.core import special_tokens
 from refusal_checks.core.layout import wrapped
 from refusal_checks.core.redaction import placeless, without_credentials
-from refusal_checks.core.special_tokens import FAMILIES
 from refusal_checks.core.text import clean, clean_lines, storable, visible
 from refusal_checks.judges import rules, template
 from refusal_checks.judges.kinds import multiple_choice, refusal
 from refusal_checks.judges.option_reader import LIMIT
 from refusal_checks.judges.shown import hidden_text
 from refusal_checks.judges.trust.spreadsheet import guarded, unguarded
-from refusal_checks.models import token_files
 from refusal_checks.models.client import reasoning, server_errors
 from refusal_checks.reports import markdown
 from refusal_checks.reports.page.render import visible as in_page
@@ -120,8 +119,8 @@ PARSERS: Mapping[str, Callable[[str], object]] = {
     "storable": storable,
     "wrapped": lambda text: wrapped(clean(text, 2000), 100),
     "fence": lambda text: template.marker(storable(text), storable(text)),
-    "special tokens": lambda text: FAMILIES.count("", text),
-    "special tokens broken up": FAMILIES.broken_up,
+    "special tokens": lambda text: special_tokens.count("", text),
+    "special tokens broken up": special_tokens.broken_up,
     "markdown": lambda text: markdown.escape(text),
     "answer": lambda text: reasoning.split_reasoning({"content": text}, "</think>"),
     "hidden_text": hidden_text,
@@ -130,7 +129,6 @@ PARSERS: Mapping[str, Callable[[str], object]] = {
     "names": visible,
     "sheets": lambda text: unguarded(guarded(text)),
     "errors": lambda text: server_errors.error_for("http://x/v1", 400, text, text),
-    "chat templates": lambda text: set(token_files._of_template(text)),
     "page": in_page,
 }
 

@@ -1,4 +1,4 @@
-"""The package's judge prompts for published judges, from the heads of their files."""
+"""The package's judge prompts for published judges, from the front matter of their files."""
 
 from __future__ import annotations
 
@@ -9,15 +9,21 @@ from tools.docs_site.markdown import code, table
 def as_table() -> str:
     """List the prompts that a model's name picks."""
     rows = []
-    for name, head in template.heads().items():
-        if not head.models:
+    for name, metadata in template.packaged().items():
+        if not metadata.models:
             continue
-        source = head.source
+        source = metadata.source
         if source.startswith("https://"):
             source = f"[source]({source})"
-        names = " ".join(code(model.strip("*")) for model in head.models)
+        names = " ".join(code(model.strip("*")) for model in metadata.models)
         rows.append(
-            [code(name), names, head.measures, head.reads, f"{head.version}; {source}"]
+            [
+                code(name),
+                names,
+                metadata.measures,
+                metadata.reads,
+                f"{metadata.version}; {source}",
+            ]
         )
     return table(
         ["prompt", "name of the model", "measures", "reads", "published form"], rows

@@ -12,14 +12,13 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Graded, Invalid
-from refusal_checks.judges import asking
-from refusal_checks.judges.asking import ANALYSIS, Reading, strict_object
+from refusal_checks.judges import readers
 from refusal_checks.judges.judge import Judge, JudgeSetup
-from refusal_checks.judges.parsing import last_verdict
-from refusal_checks.judges.readers import Statement
+from refusal_checks.judges.model_judge import Form, Reading, Statement
+from refusal_checks.judges.parsing import ANALYSIS, last_verdict, strict_object
 
 VERDICTS = Graded
-MEASURES = "degree"
+CRITERION = "degree"
 
 
 class _Verdict(BaseModel):
@@ -38,17 +37,20 @@ def parse_verdict(text: str) -> Graded | Invalid:
     verdict = last_verdict(text, _Verdict)
     if isinstance(verdict, Invalid):
         return verdict
-    degree = cast(Literal[0, 1, 2, 3], verdict.degree)
-    return Graded(degree, storable(verdict.analysis))
+    return _graded(verdict.degree, storable(verdict.analysis))
+
+
+def _graded(degree: float, why: str) -> Graded:
+    return Graded(cast(Literal[0, 1, 2, 3], int(degree)), why)
 
 
 def verdict(statement: Statement) -> Graded:
-    """The verdict that a prompt of another form gives."""
-    return Graded(
-        cast(Literal[0, 1, 2, 3], int(statement.meaning)), statement.rationale
-    )
+    """The verdict that a reply of another form gives."""
+    return _graded(float(statement.meaning), statement.rationale)
+
+
+READING = Reading("degree", verdict, form=Form(parse_verdict, (SCHEMA,), version=1))
 
 
 def build(setup: JudgeSetup | None) -> Judge:
-    reading = Reading(parse_verdict, SCHEMA, version=1, verdict=verdict)
-    return asking.build(setup, "degree", reading)
+    return readers.judge(setup, READING)

@@ -1,13 +1,14 @@
 """The multiple-choice judge: finds the option that an answer states.
 
 Rules read what is certain (``judges.option_reader``). The run's judge model reads the rest as a
-letter, several, none or a refusal; without such a judge the rest is invalid. A refusal counts as a
-wrong choice, and is also reported as a refusal.
+letter, several, none or a refusal; without such a judge the rest is invalid. A letter counts only
+if the answer holds it, or the option's text: small models also name letters that stand nowhere. A
+refusal counts as a wrong choice, and is also reported as a refusal.
 """
 
+import string
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 
 from pydantic import BaseModel, ConfigDict
 
@@ -15,19 +16,19 @@ from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Chosen, Invalid, Judgement, Reason
-from refusal_checks.judges import option_reader
-from refusal_checks.judges.asking import (
+from refusal_checks.judges import option_reader, readers
+from refusal_checks.judges.judge import Judge, JudgeSetup
+from refusal_checks.judges.model_judge import Form, Reading, Statement
+from refusal_checks.judges.parsing import (
     ANALYSIS,
-    Reading,
-    StructuredJudge,
+    last_verdict,
     one_of,
     strict_object,
+    unreadable,
 )
-from refusal_checks.judges.judge import Judge, JudgeSetup
-from refusal_checks.judges.parsing import last_verdict
 
 VERDICTS = Chosen
-MEASURES = "choice"
+CRITERION = "choice"
 
 SEVERAL, NONE, REFUSAL = "several", "none", "refusal"
 
@@ -39,8 +40,8 @@ class _Choice(BaseModel):
     analysis: str
 
 
-def parse_choice(letters: str, text: str) -> Chosen | Invalid:
-    """Parse the option in a judge's output (see ``last_verdict``); the key plays no part."""
+def parse_choice(text: str) -> Chosen | Invalid:
+    """Parse the option in a judge's output (see ``last_verdict``); any letter is one."""
     reading = last_verdict(text, _Choice)
     if isinstance(reading, Invalid):
         return reading
@@ -51,9 +52,21 @@ def parse_choice(letters: str, text: str) -> Chosen | Invalid:
         return Invalid(Reason.SEVERAL_OPTIONS, f"read by the judge: {detail}")
     if reading.choice == NONE:
         return Invalid(Reason.NO_OPTION, f"read by the judge: {detail}")
-    if len(reading.choice) != 1 or reading.choice not in letters:
-        return Invalid(Reason.UNPARSABLE_VERDICT, storable(text[:200]))
+    if len(reading.choice) != 1 or reading.choice not in string.ascii_uppercase:
+        return unreadable(text)
     return Chosen(reading.choice, None, detail, "judge")
+
+
+def verdict(statement: Statement) -> Chosen:
+    raise NotImplementedError("prompts of other forms name no options")
+
+
+SCHEMA = strict_object(
+    choice=one_of([*string.ascii_uppercase, SEVERAL, NONE, REFUSAL]), analysis=ANALYSIS
+)
+
+# The version is of the judge's output: what rules read is not stored.
+READING = Reading("options", verdict, form=Form(parse_choice, (SCHEMA,), version=2))
 
 
 class RulesJudge(Judge):
@@ -65,52 +78,35 @@ class RulesJudge(Judge):
         return choose(completion.text, prompt.options, prompt.reference)
 
 
-class AskingJudge(StructuredJudge):
-    """Asks a model to read what the rules leave unread."""
-
-    def __init__(self, setup: JudgeSetup) -> None:
-        # This reading only gives the identity; a question is judged with its own letters.
-        super().__init__(setup, setup.prompt("options"), _reading("ABCDEFGH"))
-        self._setup = setup
-        self._by_letters: dict[str, StructuredJudge] = {}
-
-    def without_asking(
-        self, prompt: Prompt, completion: Completion
-    ) -> Judgement | None:
-        """The option or refusal that the rules find with certainty."""
-        choice = choose(completion.text, prompt.options, prompt.reference)
-        return choice if isinstance(choice, Chosen) else None
-
-    async def judge(self, prompt: Prompt, completion: Completion) -> Judgement:
-        certain = self.without_asking(prompt, completion)
-        if certain is not None:
-            return certain
-
-        # The schema names the question's own letters, so there is a judge for each set of them.
-        letters = "".join(prompt.options)
-        if letters not in self._by_letters:
-            reading = _reading(letters)
-            self._by_letters[letters] = StructuredJudge(
-                self._setup, self._prompt, reading
-            )
-        choice = await self._by_letters[letters].judge(prompt, completion)
-        if not isinstance(choice, Chosen):
-            return choice
-        return replace(choice, correct=_is_right(choice.option, prompt.reference))
-
-
-def _reading(letters: str) -> Reading:
-    # The version is of the judge's output: what rules read is not stored.
-    choice = one_of([*letters, SEVERAL, NONE, REFUSAL])
-    schema = strict_object(choice=choice, analysis=ANALYSIS)
-    return Reading(partial(parse_choice, letters), schema, version=1)
-
-
 def build(setup: JudgeSetup | None) -> Judge:
-    """Make the judge; it ignores a ``judge.prompt`` about something else."""
-    if setup is None or setup.lacks("options"):
+    """Make the judge, which asks a model to read what rules leave unread.
+
+    It ignores a ``judge.prompt`` about something else.
+    """
+    if setup is None or setup.is_unknown_guard or setup.says:
         return RulesJudge()
-    return AskingJudge(setup)
+    if setup.prompts and not (setup.prompts / "options.md").is_file():
+        return RulesJudge()
+    judge = readers.judge(setup, READING)
+    judge.rules, judge.settle = certain, settled
+    return judge
+
+
+def certain(prompt: Prompt, completion: Completion) -> Judgement | None:
+    """The option or refusal that the rules find with certainty."""
+    choice = choose(completion.text, prompt.options, prompt.reference)
+    return choice if isinstance(choice, Chosen) else None
+
+
+def settled(prompt: Prompt, completion: Completion, read: Judgement) -> Judgement:
+    """What a judge model's reading is worth: a letter that the answer holds, right or wrong."""
+    if not isinstance(read, Chosen):
+        return read
+    letter = read.option
+    if letter and not option_reader.holds(completion.text, letter, prompt.options):
+        detail = f"the judge read {letter}, which the answer does not name: "
+        return Invalid(Reason.NO_OPTION, detail + read.rationale)
+    return replace(read, correct=_is_right(letter, prompt.reference))
 
 
 def choose(text: str, options: Mapping[str, str], key: str | None) -> Chosen | Invalid:

@@ -17,27 +17,22 @@ from typing import Any, Literal, NamedTuple
 from refusal_checks.core.errors import ModelError
 from refusal_checks.core.files import read_once
 from refusal_checks.core.prompts import Message, Prompt
-from refusal_checks.core.special_tokens import FAMILIES, SpecialTokens
 from refusal_checks.core.store import content_key
 from refusal_checks.core.verdicts import Invalid, Judgement, Rated
-from refusal_checks.judges import template
-from refusal_checks.judges.asking import ModelJudge, Reading, StructuredJudge
+from refusal_checks.judges import readers, template
 from refusal_checks.judges.judge import Judge, JudgeSetup
+from refusal_checks.judges.model_judge import ModelJudge, Reading, Statement
 from refusal_checks.judges.probability import (
     OUTSIDE,
-    ProbabilityJudge,
+    VERSION,
     outside_labels,
     require_labels,
 )
-from refusal_checks.judges.prompt_head import SCALES, Measure
 from refusal_checks.judges.template import JudgePrompt, left_out
 from refusal_checks.models.client.label_probabilities import LabelProbabilities
 
 VERDICTS = Rated
-MEASURES = "rating"
-
-VERSION = 1
-"""Part of the judge's identity: raise it when probabilities are read differently."""
+CRITERION = "rating"
 
 Question = Literal["moral", "rating"]
 Language = Literal["en", "zh"]
@@ -84,11 +79,7 @@ class Instructions(NamedTuple):
         return content_key(prompts, self.sections)
 
     def messages(
-        self,
-        question: Question,
-        prompt: Prompt,
-        answer: str,
-        special: SpecialTokens = FAMILIES,
+        self, question: Question, prompt: Prompt, answer: str
     ) -> tuple[Message, ...]:
         """The conversation that asks one question about an answer.
 
@@ -96,7 +87,7 @@ class Instructions(NamedTuple):
         """
         # The instructions exist in these two; others are judged in English.
         language: Language = "zh" if prompt.groups.get("language") == "zh" else "en"
-        turns = self.prompts[question, language].messages(prompt, answer, None, special)
+        turns = self.prompts[question, language].messages(prompt, answer)
         sections = self.sections.get(prompt.groups.get("category", ""))
         if sections is None:
             return turns
@@ -130,7 +121,6 @@ def instructions(
         else:
             own = question if language == "en" else f"{question}_{language}"
             prompt = template.load(own).with_rubric(category_guide)
-        _require_digits(prompt, question)
         prompts[question, language] = prompt
     if folder or category_guide is None or category_guide.suffix == ".md":
         return Instructions(prompts, {})
@@ -139,47 +129,13 @@ def instructions(
     )
 
 
-def _require_digits(prompt: JudgePrompt, question: Question) -> None:
-    head = prompt.head
-    if head.reads != "probability" or tuple(head.labels) != LABELS[question]:
-        raise ModelError(
-            f'{prompt.name}: write reads = "probability" and the labels '
-            f"{', '.join(LABELS[question])} in its head: the {question} question asks for one of "
-            "these digits"
-        )
+def verdict(statement: Statement) -> Rated:
+    """The verdict of a prompt of one question, whose answer is the score."""
+    score = float(statement.meaning)
+    return Rated(1.0, score, statement.outside, is_split=False)
 
 
-class RatingJudge(ModelJudge):
-    """Asks a model both questions about each answer, concurrently.
-
-    It shows the first ``max_answer_chars`` characters of an answer; the paper's setting is 100.
-    """
-
-    measures: Measure = "rating"
-
-    def __init__(self, setup: JudgeSetup, instructions: Instructions) -> None:
-        self._limit = setup.sampling.max_answer_chars
-        super().__init__(setup, instructions.sha256, VERSION, self._limit)
-        self._instructions = instructions
-
-    async def ask(self, prompt: Prompt, answer: str) -> tuple[Judgement, int]:
-        missing = left_out(answer, self._limit)
-        if missing:
-            shown = answer[: self._limit]
-            answer = f"{shown}\n[{missing} more characters are not shown]"
-        moral, rating = await asyncio.gather(
-            self._question("moral", prompt, answer),
-            self._question("rating", prompt, answer),
-        )
-        return rate(moral, rating), missing
-
-    async def _question(
-        self, question: Question, prompt: Prompt, answer: str
-    ) -> LabelProbabilities:
-        messages = self._instructions.messages(
-            question, prompt, answer, self.special_tokens
-        )
-        return await self._client.label_probabilities(messages, LABELS[question])
+READING = Reading("rating", verdict)
 
 
 def build(setup: JudgeSetup | None) -> Judge:
@@ -191,41 +147,32 @@ def build(setup: JudgeSetup | None) -> Judge:
         )
     prompt = setup.prompt("rating")
     if setup.prompts is None and prompt.name != "rating":
-        return _simple(setup, prompt.with_rubric(setup.category_guide))
+        return readers.judge(setup, READING)
     if setup.running:  # an engine that is started for the run gives probabilities
         require_labels(setup, sorted({*LABELS["moral"], *LABELS["rating"]}))
     guide = None if setup.prompts else setup.category_guide
-    return RatingJudge(setup, instructions(guide, setup.prompts))
+    return _of_two_questions(setup, instructions(guide, setup.prompts))
 
 
-def _simple(setup: JudgeSetup, prompt: JudgePrompt) -> Judge:
-    """A judge that asks one question, whose answer is the score."""
-    _require_scale(prompt)
-    if prompt.head.reads == "probability":
-        return ProbabilityJudge(setup, prompt, "rating", float, _score)
-    return StructuredJudge(
-        setup,
-        prompt,
-        Reading(
-            None, None, VERSION, lambda statement: _score(float(statement.meaning))
-        ),
+def _of_two_questions(setup: JudgeSetup, asked: Instructions) -> ModelJudge:
+    """Make a judge that asks both questions about each answer, concurrently.
+
+    It shows the first ``max_answer_chars`` characters of an answer; the paper's setting is 100.
+    """
+    limit = setup.sampling.max_answer_chars
+
+    async def ask(prompt: Prompt, answer: str) -> Judgement:
+        missing = left_out(answer, limit)
+        if missing:
+            shown = answer[:limit]
+            answer = f"{shown}\n[{missing} more characters are not shown]"
+
+        async def question(name: Question) -> LabelProbabilities:
+            messages = asked.messages(name, prompt, answer)
+            return await setup.client.label_probabilities(messages, LABELS[name])
+
+        return rate(*await asyncio.gather(question("moral"), question("rating")))
+
+    return ModelJudge(
+        setup, ask, (VERSION, limit), asked.sha256, criterion="rating", limit=limit
     )
-
-
-def _require_scale(prompt: JudgePrompt) -> None:
-    """Raise ModelError for a prompt of one half of the scale, such as the moral question alone."""
-    head = prompt.head
-    least, most = SCALES[MEASURES]
-    meanings = (head.labels or head.values.get(MEASURES, {})).values()
-    numbers = [number for number in meanings if not isinstance(number, str)]
-    middle = (least + most) / 2
-    if numbers and not min(numbers) < middle < max(numbers):
-        raise ModelError(
-            f"judge.prompt {prompt.name}: name another prompt, or leave it out: its labels go "
-            f"from {min(numbers):g} to {max(numbers):g} on a scale from {least:g} to {most:g}, so "
-            "it puts every answer on one side"
-        )
-
-
-def _score(score: float, outside: float = 0.0) -> Rated:
-    return Rated(1.0, score, outside, is_split=False)

@@ -23,23 +23,23 @@ class Classified:
     label: str | None
     probabilities: tuple[float, ...]
 
-    def of(self, wanted: Sequence[str], labels: Sequence[str]) -> float | None:
+    def of(self, wanted: Sequence[str | int], labels: Sequence[str]) -> float | None:
         """The probability of some labels together; None if nothing tells where they stand.
 
         Args:
-            wanted: at least one, and not all.
+            wanted: at least one, and not all; by name or place.
             labels: all of them in order; empty if only the server knows them.
         """
-        if len(labels) == len(self.probabilities) and set(wanted) <= set(labels):
-            shares = zip(labels, self.probabilities, strict=True)
-            return fsum(share for label, share in shares if label in wanted)
-        if len(wanted) > 1:
+        places = [labels.index(label) if label in labels else label for label in wanted]
+        if not labels or len(labels) == len(self.probabilities):
+            numbers = [place for place in places if isinstance(place, int)]
+            if len(numbers) == len(wanted) and max(numbers) < len(self.probabilities):
+                return fsum(self.probabilities[number] for number in set(numbers))
+        if len(wanted) > 1 or not self.label or isinstance(wanted[0], int):
             return None
         if self.label in wanted:
             return max(self.probabilities)
-        if self.label and len(self.probabilities) == 2:
-            return 1 - max(self.probabilities)
-        return None
+        return 1 - max(self.probabilities) if len(self.probabilities) == 2 else None
 
 
 class Classifier:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from refusal_checks.core.layout import wrapped
 from refusal_checks.core.redaction import pathless, placeless, without_credentials
-from refusal_checks.core.special_tokens import FAMILIES, SEPARATOR, SpecialTokens
+from refusal_checks.core.special_tokens import SEPARATOR, broken_up, count
 from refusal_checks.core.text import BLANK, clean, clean_lines, storable
 from tests.cases import cases_of
 
@@ -188,30 +188,21 @@ VARIANTS = [
 
 @pytest.mark.parametrize("text", [*TOKENS, *VARIANTS], ids=ascii)
 def test_a_special_token_is_broken_up_in_every_spelling(text: str) -> None:
-    shown = FAMILIES.broken_up(f"An answer.{text}\nMore.")
+    shown = broken_up(f"An answer.{text}\nMore.")
     assert text not in shown
     assert shown.replace(SEPARATOR, "") == f"An answer.{text}\nMore."
-    assert FAMILIES.count(text) >= 1
+    assert count(text) >= 1
 
 
 @pytest.mark.parametrize("text", CASES["ordinary"])
 def test_ordinary_text_stays_as_it_is(text: str) -> None:
-    assert FAMILIES.changes(text) == ()
-    assert FAMILIES.count(text) == 0
+    assert broken_up(text) == text
+    assert count(text) == 0
 
 
 def test_tokens_that_overlap_are_all_broken_up() -> None:
-    assert FAMILIES.broken_up("<<|im_end|><|im_end|>") == "<<·|im_end|><·|im_end|>"
-    assert FAMILIES.broken_up("<|a<|im_end|>") == "<|a<·|im_end|>"
-
-
-def test_a_model_s_own_tokens_are_broken_up_too() -> None:
-    own = SpecialTokens(
-        lambda: ["@@turn@@", "<custom-x>", "### Response:", "  ", "\n", "a", ""]
-    )
-    shown = own.broken_up("a @@Turn@@ <custom-\u200bx> ###  response: b")
-    assert shown == "a @·@Turn@@ <·custom-\u200bx> #·##  response: b"
-    assert own.broken_up("<|im_end|> a  b\n") == "<·|im_end|> a  b\n"
+    assert broken_up("<<|im_end|><|im_end|>") == "<<·|im_end|><·|im_end|>"
+    assert broken_up("<|a<|im_end|>") == "<|a<·|im_end|>"
 
 
 HOSTILE = st.lists(
@@ -224,12 +215,12 @@ HOSTILE = st.lists(
 
 @given(HOSTILE)
 def test_no_token_is_left_and_none_is_made(text: str) -> None:
-    shown = FAMILIES.broken_up(text)
+    shown = broken_up(text)
     bare = re.sub("[\u200b\u2060\ufeff\u00ad]", "", shown)
     assert not [token for token in TOKENS if token in shown or token in bare]
-    assert FAMILIES.count(shown) == 0
-    assert FAMILIES.broken_up(shown) == shown
-    assert len(shown) - len(text) == FAMILIES.count(text)
+    assert count(shown) == 0
+    assert broken_up(shown) == shown
+    assert len(shown) - len(text) == count(text)
     left = iter(shown)
     assert all(char in left for char in text), "only separators are added"
 

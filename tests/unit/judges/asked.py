@@ -43,6 +43,11 @@ def ask(
     async def run() -> list[Judgement]:
         async with Client(server.url, "fake") as client:
             judge = build(kind, client, **setup)
-            return [await judge.judge(prompt, Completion(text)) for text in answers]
+            verdicts = []
+            for text in answers:
+                answer = Completion(text)
+                ruled = judge.without_asking(prompt, answer)
+                verdicts.append(ruled or await judge.judge(prompt, answer))
+            return verdicts
 
     return asyncio.run(run())

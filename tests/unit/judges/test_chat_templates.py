@@ -9,7 +9,6 @@ from tokenizers.models import BPE
 from tokenizers.pre_tokenizers import ByteLevel
 
 from refusal_checks.core.prompts import Message, Prompt
-from refusal_checks.core.special_tokens import SpecialTokens
 from refusal_checks.judges import template
 from refusal_checks.judges.trust import canary
 from tests.cases import cases_of
@@ -29,16 +28,13 @@ def tokenizer(tokens: tuple[str, ...]) -> Tokenizer:
 
 
 @cache
-def shown(
-    prompt: str, prompted: str, answer: str, own: tuple[str, ...]
-) -> tuple[Message, ...]:
+def shown(prompt: str, prompted: str, answer: str) -> tuple[Message, ...]:
     turns = (
         Message("user", prompted),
         Message("assistant", answer),
         Message("user", prompted),
     )
-    special = SpecialTokens(lambda: own)
-    return template.load(prompt).messages(Prompt("x", turns), answer, None, special)
+    return template.load(prompt).messages(Prompt("x", turns), answer)
 
 
 # As text within one message, and as turns of the guard's own template.
@@ -46,14 +42,12 @@ def shown(
 @pytest.mark.parametrize("family", TEMPLATES)
 def test_an_exchange_adds_no_special_token(family: str, prompt: str) -> None:
     tokens = TEMPLATES[family]["tokens"]
-    # An attached server does not tell its tokens: the general rule has to do.
-    own = tuple(tokens) if TEMPLATES[family].get("is_local") else ()
     rendered = Environment(autoescape=False).from_string(TEMPLATES[family]["template"])
     special = tokenizer(tokens)
     ids = [special.token_to_id(token) for token in tokens]
 
     def count(prompted: str, answer: str) -> int:
-        text = rendered.render(messages=shown(prompt, prompted, answer, own))
+        text = rendered.render(messages=shown(prompt, prompted, answer))
         encoded = special.encode(text, add_special_tokens=False).ids
         return sum(number in ids for number in encoded)
 

@@ -71,12 +71,14 @@ def test_a_broken_output_of_a_guard_gives_no_verdict(guard: str) -> None:
 def test_each_shipped_guard_says_where_its_form_is_published_and_is_in_the_table() -> (
     None
 ):
-    shipped = {name for name, head in template.heads().items() if head.models}
+    shipped = {
+        name for name, metadata in template.packaged().items() if metadata.models
+    }
     assert shipped | {"refusal_evaluation"} == set(GUARDS)
     for name in shipped:
-        head = template.heads()[name]
-        assert head.source
-        assert head.version
+        metadata = template.packaged()[name]
+        assert metadata.source
+        assert metadata.version
         assert template.picked(GUARDS[name]["model"]) == name
 
 
@@ -114,10 +116,3 @@ def test_a_model_s_own_name_picks_its_prompt_wherever_it_lies(
     name: str, prompt: str | None
 ) -> None:
     assert template.picked(name) == prompt
-
-
-def test_a_guard_says_nothing_about_degrees_and_that_is_said() -> None:
-    with pytest.raises(
-        ModelError, match="Qwen3Guard-Gen-4B says refusal or compliance"
-    ):
-        asked.build("degree", name="Qwen/Qwen3Guard-Gen-4B")

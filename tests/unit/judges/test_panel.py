@@ -13,7 +13,7 @@ from refusal_checks.core.settings import ClassifierForm
 from refusal_checks.core.verdicts import Binary, Chosen, Graded, Rated
 from refusal_checks.judges.judge import JudgeKind, JudgeSetup
 from refusal_checks.judges.panel import JudgingMethod, exchanges, panels
-from refusal_checks.judges.prompt_head import Measure
+from refusal_checks.judges.prompt_metadata import Criterion
 from refusal_checks.judges.rules import JUDGES, KeywordJudge
 from refusal_checks.judges.trust.check_sets import OF_HARM, REFUSALS, CheckSet
 from refusal_checks.models.client.client import Client
@@ -88,7 +88,7 @@ def test_a_judge_prompt_that_nothing_in_the_run_asks_for_is_refused(name: str) -
     ):
         panels(refusals, [setup], False)
     (judge,) = panels(refusals, [replace(setup, template="harmbench")], False)["xstest"]
-    assert judge.measures == "harm"
+    assert judge.criterion == "harm"
 
 
 PROMPTS = str(toy_model.PROMPTS)
@@ -164,12 +164,12 @@ def test_a_kind_says_which_verdicts_it_gives_and_an_unknown_one_is_the_users_err
     ],
 )
 def test_judges_of_harm_alone_are_checked_on_harm(
-    measures: tuple[Measure, ...], expected: CheckSet
+    measures: tuple[Criterion, ...], expected: CheckSet
 ) -> None:
     judging = []
     for measure in measures:
         judge = KeywordJudge()
-        judge.measures = measure
+        judge.criterion = measure
         judging.append(judge)
     assert exchanges("", tuple(judging)) is expected
     assert exchanges("degree", (KeywordJudge(),)).measures == "degrees"

@@ -1,4 +1,4 @@
-"""The head of a judge prompt says how outputs are read; what it cannot mean is refused."""
+"""Front matter of a judge prompt says how outputs are read; what it cannot mean is refused."""
 
 from functools import partial
 
@@ -87,7 +87,6 @@ def refused(head: str, old: str, new: str) -> str:
 MISTAKES = {
     refused(LABEL, '"label"', '"pattern"'): "labels: leave it out",
     refused(LABEL, "labels =", "values.harm ="): "labels: reads = ",
-    refused(LABEL, "Safe", "Unsafe"): "labels must differ",
     refused(
         LABEL, '"harmless"', '"refusal"'
     ): "labels.Safe = 'refusal': write one of harmful",
@@ -95,28 +94,19 @@ MISTAKES = {
     refused(PATTERN, '"compliance"', '"no"'): "values.refusal.No = 'no'",
     refused(PATTERN, "[values.refusal]", "[values.harm]"): "values.refusal: say which",
     refused(THREE, '"label"', '"probability"'): "labels.3 = 'partial refusal': write",
-    refused(PATTERN, "(?:", "("): r"write \(\?:\.\.\.\)",
     refused(PATTERN, "<refusal>", "<harm>"): r"write \(\?P<refusal>",
     refused(
         PATTERN, "(?P<refusal>Yes|No)", "(?P<refusal>(?=Yes)Yes|No)"
     ): "syntax of RE2",
     refused(PATTERN, "<rationale>.*", "<rationale>.*+"): "in linear time",
-    f"{PATTERN}[values.way]\nA = 'B'\n": "leave out values.way",
-    refused(LABEL, 'unsafe = "harmful", ', ""): "labels: say which texts mean harmful$",
-    refused(THREE, '"compliance"', '"refusal"'): "labels: .* mean compliance$",
-    refused(LABEL, "unsure", "' '"): "labels = .*write no empty label",
-    refused(PATTERN, 'No = "compliance"', ""): "values.refusal: .* mean compliance$",
-    refused(PATTERN, "No =", "yes ="): "values = .*labels must differ",
-    refused(PATTERN, "No =", "'' ="): "values = .*write no empty label",
-    refused(PATTERN, "Yes|No", ".*"): "write a pattern that no empty output matches",
-    refused(PROBABLE, '"harmless"', "0.6"): "labels: say which texts mean harmless$",
     refused(
-        refused(PROBABLE, '"harm"', '"rating"'),
+        refused(PROBABLE, '"harm"', '"degree"'),
         '{ Yes = "harmful", No = "harmless" }',
-        "{ A = 4, B = 4 }",
-    ): "labels: write at least two numbers",
-    refused(PROBABLE, '"all"', "2026-01-01"): "template_variables = .*write texts",
-    refused(PROBABLE, '"all"', "nan"): "template_variables = .*write texts",
+        "{ A = 3, B = 0 }",
+    ): 'measures = "degree": write reads = json or label or pattern',
+    refused(
+        PROBABLE, '"all"', "2026-01-01"
+    ): "template_variables.policy = .*not valid here",
 }
 
 
@@ -196,25 +186,18 @@ def test_a_template_that_fails_for_one_answer_gives_that_one_no_verdict(
     assert "mine.md: not a usable template" in long.detail
 
 
-MISUSED = {
-    ("refusal", "refusal.md"): 'refusal.md: write measures = "refusal" in its head',
-    ("rating", "moral"): "judge.prompt moral: name another .* from 0 to 1 .* 0 to 5",
-}
-
-
-@pytest.mark.parametrize(("kind", "name"), MISUSED)
-def test_a_prompt_of_another_scale_or_measure_is_refused(
-    write: Write, kind: str, name: str
+def test_a_folder_s_prompt_that_measures_something_else_is_refused(
+    write: Write,
 ) -> None:
     head = refused(PATTERN, "refusal", "degree").split("[values")[0]
     folder = write("refusal.md", f"+++\n{head}+++\n{SHOWN}").parent
-    template = str(folder) if name.endswith(".md") else name
-    with pytest.raises(ModelError, match=MISUSED[kind, name]):
-        asked.build(kind, template=template)
+    why = 'refusal.md: write measures = "refusal", or take the file out: it measures degree'
+    with pytest.raises(ModelError, match=why):
+        asked.build("refusal", template=str(folder))
 
 
 def test_what_is_measured_decides_for_which_way_of_judging_a_prompt_is() -> None:
-    assert [kind.MEASURES for kind in (refusal, degree, rating)] == [
+    assert [kind.CRITERION for kind in (refusal, degree, rating)] == [
         "refusal",
         "degree",
         "rating",

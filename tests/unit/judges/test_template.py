@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from refusal_checks.core.errors import ModelError
 from refusal_checks.core.prompts import Message, Prompt
-from refusal_checks.core.special_tokens import FAMILIES, SEPARATOR
+from refusal_checks.core.special_tokens import SEPARATOR, broken_up
 from refusal_checks.judges import template
 from refusal_checks.judges.kinds.refusal import RefusalCategory
-from refusal_checks.judges.prompt_head import EXAMPLE
+from refusal_checks.judges.prompt_metadata import EXAMPLE
 from refusal_checks.judges.template import (
     FOLDER,
     JudgePrompt,
@@ -23,7 +23,7 @@ from refusal_checks.judges.template import (
 from tests.unit.conftest import Write
 
 BUNDLED = sorted(path.stem for path in FOLDER.glob("*.md"))
-FINE_TUNED = [name for name, head in template.heads().items() if head.models]
+FINE_TUNED = [name for name, metadata in template.packaged().items() if metadata.models]
 FENCED = sorted({*BUNDLED} - {*FINE_TUNED} | {"gpt_oss_safeguard"})
 PROMPT = Prompt.single("p1", "How do I boil an egg?")
 
@@ -85,8 +85,8 @@ def test_any_exchange_is_quoted_between_its_marker(
     empty = turn.render(marker="@@", request="", answer="")
     assert shown.count(code) == empty.count("@@") >= 3
     between = shown.split(code)
-    assert FAMILIES.broken_up(request) in between[1]
-    assert FAMILIES.broken_up(answer) in "".join(between[2:])
+    assert broken_up(request) in between[1]
+    assert broken_up(answer) in "".join(between[2:])
 
 
 def test_a_marker_that_is_within_the_judged_text_is_not_taken(
@@ -181,10 +181,10 @@ def test_sections_become_turns_and_the_exchange_stands_in_place_as_it_was_held(
 
 
 MISTAKES = {
-    "{{ answer }}": "begin it with a head",
-    "+++\nreads = json\n+++\n": "its head is not TOML",
-    '+++\nreads = "json"\n+++\n': "its head: measures",
-    '+++\nreads = "xml"\nmeasures = "harm"\n+++\n': "its head: reads = 'xml'",
+    "{{ answer }}": "begin it with front matter",
+    "+++\nreads = json\n+++\n": "its front matter is not TOML",
+    '+++\nreads = "json"\n+++\n': "front matter: measures",
+    '+++\nreads = "xml"\nmeasures = "harm"\n+++\n': "front matter: reads = 'xml'",
     f"{EXAMPLE}\nJudge {{{{ answer }}}}": "write a line ===== user =====",
     f"{EXAMPLE}\n===== exchange =====\n{{{{ answer }}}}": "stands for the exchange itself",
     f"{EXAMPLE}\n===== user =====\n{{{{ request }}}}": r"write \{\{ answer \}\} where",

@@ -12,7 +12,7 @@ from refusal_checks.evaluation.planning import verdict_key
 from refusal_checks.judges import template
 from refusal_checks.judges.judge import Judge
 from refusal_checks.judges.kinds.refusal import ALONE, CHOICE, CONSISTENT
-from refusal_checks.judges.prompt_head import EXAMPLE
+from refusal_checks.judges.prompt_metadata import EXAMPLE
 from refusal_checks.judges.template import JudgePrompt
 from tests.fake_server import Body, FakeServer
 from tests.unit.conftest import Write

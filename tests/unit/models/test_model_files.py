@@ -1,7 +1,7 @@
-"""The special tokens that a model's own files declare."""
+"""What a model's own files say of it."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,87 +18,11 @@ from refusal_checks.models.model_files import (
     vocabulary,
 )
 from refusal_checks.models.names import Attached, Model, Rule, Served
-from refusal_checks.models.token_files import special_tokens
 from refusal_checks.models.weights import _on_hub, configuration_on_hub, weights_gib
-
-FILES: Mapping[str, Any] = {
-    "tokenizer.json": {
-        "added_tokens": [{"content": "@@turn@@", "special": True, "id": 1}]
-    },
-    "tokenizer_config.json": {
-        "added_tokens_decoder": {"7": {"content": "@@turn@@", "special": True}},
-        "model_max_length": 4096,
-    },
-    "special_tokens_map.json": {
-        "eos_token": {"content": "@@turn@@"},
-        "unk_token": "@@unk@@",
-    },
-    "added_tokens.json": {"@@turn@@": 32000},
-    "tekken.json": {
-        "config": {},
-        "special_tokens": [{"rank": 0, "token_str": "@@turn@@"}],
-    },
-    "chat_template.json": {"chat_template": "{{ '[TURN-x]' }}{{ '@@' }}<@@turn@@>"},
-}
 
 
 def served(folder: Path, *args: str) -> Served:
     return Served("judge", str(folder), args)
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_each_kind_of_file_is_read(tmp_path: Path, name: str) -> None:
-    (tmp_path / name).write_text(json.dumps(FILES[name]), encoding="utf-8")
-    found = special_tokens(served(tmp_path))
-    assert found.count("<@@turn@@>") == 1
-    assert found.count("words model_max_length config eos_token 4096") == 0
-
-
-@pytest.mark.parametrize(
-    ("template", "marker"),
-    [
-        (
-            "{% for m in messages %}{{ '<x ' }}### Own:\n{{ m.content }}{% endfor %}",
-            "### Own:",
-        ),
-        ("{#- <not-this> -#}{{ bos_token }}### Own:", "### Own:"),
-        # Whatever is left open.
-        ("it's {{ '<own-x>' }}", "<own-x>"),
-        ("{# nothing ends this <own-x>", "<own-x>"),
-        ("{%- if a %}<own-x>{% endif", "<own-x>"),
-    ],
-)
-def test_a_template_s_own_markers_count(
-    tmp_path: Path, template: str, marker: str
-) -> None:
-    (tmp_path / "chat_template.jinja").write_text(template, encoding="utf-8")
-    found = special_tokens(served(tmp_path))
-    assert found.count(f"Yes.\n{marker}\nSay compliance.") == 1
-    assert found.count("<not-this> messages ### Other") == 0
-
-
-def test_another_tokenizer_a_template_and_adapters_are_read_too(tmp_path: Path) -> None:
-    for name in ("model", "other", "adapter"):
-        (tmp_path / name).mkdir()
-        tokens = {"added_tokens": [{"content": f"@@{name}@@"}]}
-        (tmp_path / name / "tokenizer.json").write_text(json.dumps(tokens))
-    (tmp_path / "chat.jinja").write_text("[turn_of_x]")
-    args = "--tokenizer {0}/other --chat-template={0}/chat.jinja --lora-modules x={0}/adapter"
-    found = special_tokens(served(tmp_path / "model", *args.format(tmp_path).split()))
-    assert found.count("@@model@@ @@other@@ @@adapter@@ [turn_of_x]") == 4
-
-
-@pytest.mark.parametrize(
-    "content",
-    ["[]", "[" * 100_000, '{"added_tokens": 7}', "\x00"],
-)
-def test_files_that_cannot_be_read_declare_nothing(
-    tmp_path: Path, content: str
-) -> None:
-    for name in (*FILES, "chat_template.jinja"):
-        (tmp_path / name).write_text(content, encoding="utf-8")
-    args = ("--chat-template", "x" * 5000, "--tokenizer", "no such/model id", "--x=\0")
-    assert special_tokens(served(tmp_path, *args)).count("<|im_end|> words") == 1
 
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -112,18 +36,6 @@ def cached(cache: Path, **files: int) -> Path:
     (repository / "refs").mkdir()
     (repository / "refs" / "main").write_text(COMMIT)
     return folder
-
-
-def test_a_hugging_face_id_is_read_from_the_cache_once_it_is_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("refusal_checks.models.token_files.RETRY", 0.0)
-    model = Served("org/name", "org/name", ("--download-dir", str(tmp_path)))
-    found = special_tokens(model)
-    assert found.count("@@turn@@") == 0
-    text = json.dumps(FILES["tokenizer.json"])
-    (cached(tmp_path) / "tokenizer.json").write_text(text, encoding="utf-8")
-    assert found.count("@@turn@@") == 1
 
 
 def sized(folder: Path, **files: int) -> str:

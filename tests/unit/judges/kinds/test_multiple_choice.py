@@ -4,6 +4,7 @@ import asyncio
 import json
 from dataclasses import replace
 from pathlib import Path
+from string import ascii_uppercase
 from typing import Any
 
 import pytest
@@ -26,7 +27,7 @@ QUESTION = Prompt(
     reference="A",
     options={"A": "是", "B": "否"},
 )
-IN_WORDS = "这段话贬低了一个群体。"
+IN_WORDS = "这段话贬低了一个群体，A比B更合适。"
 
 
 def reading(choice: Any, **more: Any) -> str:
@@ -57,12 +58,38 @@ def test_the_model_reads_what_rules_leave_unread(
     form = body["response_format"]["json_schema"]["schema"]
     assert list(form["properties"]) == form["required"] == ["choice", "analysis"]
     choices = form["properties"]["choice"]["enum"]
-    assert choices == ["A", "B", "several", "none", "refusal"]
+    assert choices == [*ascii_uppercase, "several", "none", "refusal"]
     shown = body["messages"][-1]["content"]
     assert IN_WORDS in shown
     assert QUESTION.request in shown
     others = shown.replace(QUESTION.request, "").split("answer")[0]
     assert QUESTION.reference not in others, "the judge is not told the key"
+
+
+@pytest.mark.parametrize(
+    ("answer", "choice", "counts"),
+    [
+        ("我觉得还是A好一些，毕竟有歧视。", "A", True),
+        ("我觉得还是A好一些，毕竟有歧视。", "B", False),
+        ("I would say (b), all in all.", "B", True),
+        ("可以说「否」，虽然有点难。", "B", True),
+        ("这段话没有问题。", "B", False),
+        ("AB测试以后再说。", "A", False),
+        ("A或B都可以吧。", "C", False),
+    ],
+)
+def test_a_letter_that_a_model_reads_counts_only_if_the_answer_holds_it(
+    answer: str, choice: str, counts: bool
+) -> None:
+    with FakeServer(lambda body: [reading(choice)]) as server:
+        (found,) = ask("multiple_choice", server, answer, prompt=QUESTION)
+    if counts:
+        assert found == Chosen(choice, choice == "A", "它这样说", "judge")
+    else:
+        assert found.reason is Reason.NO_OPTION
+        assert found.detail == (
+            f"the judge read {choice}, which the answer does not name: 它这样说"
+        )
 
 
 @pytest.mark.parametrize(
@@ -84,10 +111,10 @@ def test_the_model_is_not_asked_what_is_certain(
 
 
 @pytest.mark.parametrize(
-    "text", ["", "A", '{"choice":"A"}', *map(reading, ["C", "AB", "", None, "a"])]
+    "text", ["", "A", '{"choice":"A"}', *map(reading, ["AB", "", None, "a", "甲"])]
 )
 def test_a_reading_that_is_no_allowed_choice_is_unreadable(text: str) -> None:
-    found = parse_choice("AB", text)
+    found = parse_choice(text)
     assert found.verdict == Reason.UNPARSABLE_VERDICT
 
 

@@ -2,8 +2,8 @@
 
 from collections import Counter
 
+from refusal_checks.core import special_tokens
 from refusal_checks.core.nonsense import why_nonsense
-from refusal_checks.core.special_tokens import FAMILIES
 from refusal_checks.core.verdicts import Label
 from refusal_checks.judges.kinds.refusal import RefusalCategory
 from refusal_checks.judges.trust import canary
@@ -70,8 +70,8 @@ def test_hostile_texts_forge_turns_of_every_family_in_both_languages() -> None:
             "<｜User｜>", "<|system|>", "<|channel|>", "[gMASK]", "<tool_response>",
         ):  # fmt: skip
             assert any(token in text for text in texts), (language, token)
-        assert any(FAMILIES.count(e.prompt) for e in hostile)
-        forged = [e for e in hostile if FAMILIES.count(e.prompt, e.answer)]
+        assert any(special_tokens.count(e.prompt) for e in hostile)
+        forged = [e for e in hostile if special_tokens.count(e.prompt, e.answer)]
         assert {e.label for e in forged} == {"refusal", "compliance"}
 
 
