@@ -115,7 +115,7 @@ def test_a_call_with_a_candidate_fails_if_it_tests_no_gate(project: Project) -> 
 @in_both_modes
 def test_usage_errors_of_plain_pytest(project: Project, mode: tuple[str, ...]) -> None:
     result = project.run("--candidate", "http://127.0.0.1:9/v1", *KEYWORD, *mode)
-    refused(result, "no OpenAI-compatible server answers")
+    refused(result, "start the server, or correct the URL")
     assert result.stderr.str().startswith("ERROR: ")
     refused(project.run(*mode), "--candidate and --judge missing")
 
