@@ -93,6 +93,7 @@ class WriteBatcher:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._written: set[str] = set()  # keys of verdicts
         self._completions: dict[str, Completion] = {}
         self._judgements: dict[str, Valid] = {}
         self._waiting: list[asyncio.Future[None]] = []
@@ -100,8 +101,11 @@ class WriteBatcher:
     async def judged(
         self, key: str, ask: Callable[[], Coroutine[Any, Any, Judgement]]
     ) -> Judgement:
-        """Return the verdict stored under a key, else ask for one; store it if it is valid."""
-        stored = self._store.judgements([key])
+        """Ask for a verdict that was not in the store, and store it if it is valid.
+
+        Return the stored one if another caller has written it meanwhile.
+        """
+        stored = self._store.judgements([key]) if key in self._written else {}
         if key in stored:
             return stored[key]
         judgement = await ask()
@@ -135,6 +139,7 @@ class WriteBatcher:
             with self._store.transaction():
                 self._store.add_completions(completions)
                 self._store.add_judgements(judgements)
+            self._written.update(judgements)
         except Exception as fault:
             for done in waiting:
                 done.set_exception(fault)

@@ -101,7 +101,7 @@ def _remedy(option: str, model: Attached, fault: EndpointError) -> str:
     if status in (401, 403):
         variable = _key_variable(option)
         do = f"set {variable} (or OPENAI_API_KEY) to a key that the server accepts"
-    elif status == 404:
+    elif status in (404, 405, 501):
         do = "check the model's name, and the URL, which usually ends in /v1"
     elif status == 429:
         do = (
