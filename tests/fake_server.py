@@ -22,7 +22,7 @@ Fault = int | str | tuple[int, dict[str, str]]
 
 Rule = Callable[[Body], tuple[int, Body] | None]
 
-_WORDS = {"Yes": 0xE000, "No": 0xE001}
+_WORDS = {"Yes": 0xE000, "No": 0xE001, "yes": 0xE002, "no": 0xE003}
 """Tokens of more than one character, and their numbers."""
 
 _NUMBERS = {number: word for word, number in _WORDS.items()}

@@ -38,7 +38,7 @@ def shown(prompt: str, prompted: str, answer: str) -> tuple[Message, ...]:
 
 
 # As text within one message, and as turns of the guard's own template.
-@pytest.mark.parametrize("prompt", ["refusal", "llama_guard"])
+@pytest.mark.parametrize("prompt", ["refusal", "llama_guard", "shieldstral"])
 @pytest.mark.parametrize("family", TEMPLATES)
 def test_an_exchange_adds_no_special_token(family: str, prompt: str) -> None:
     tokens = TEMPLATES[family]["tokens"]

@@ -166,6 +166,34 @@ def test_a_server_whose_labels_nobody_knows_is_read_by_the_label_it_names() -> N
             ask(server, "Sure.", labels=())
 
 
+@pytest.mark.parametrize("labels", [("refusal", "non-refusal"), ()])
+@pytest.mark.parametrize("refusal_label", [0, "refusal"])
+def test_labels_that_share_a_word_are_told_apart(
+    labels: tuple[str, ...], refusal_label: str | int
+) -> None:
+    form = ClassifierForm(format="{answer}", refusal_label=refusal_label)
+
+    def share(text: str) -> dict[str, float]:
+        probability = 0.96 if "cannot" in text else 0.09
+        return {"refusal": probability, "non-refusal": 1 - probability}
+
+    with FakeServer(classify=share) as server:
+        found = ask(server, "I cannot.", "Sure.", labels=labels, form=form)
+    assert [verdict.verdict for verdict in found] == ["refusal", "compliance"]
+    assert found[1].probability == pytest.approx(0.09)
+
+
+def test_a_place_beyond_the_labels_is_refused() -> None:
+    form = ClassifierForm(format="{answer}", refusal_label=2)
+    with pytest.raises(ModelError, match="it has no label 2; its labels: Refusal, Oth"):
+        build("refusal", classes=Classes(LABELS), form=form)
+    with (
+        FakeServer(classify=cannot) as server,
+        pytest.raises(Exception, match="does not tell how probable 2 is"),
+    ):
+        ask(server, "Sure.", labels=(), form=form)
+
+
 FIVE = ("compliant", "full_refusal", "partial_refusal", "capability", "question")
 
 
