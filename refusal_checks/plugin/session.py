@@ -232,9 +232,7 @@ class GateSession:
             NotStartedError,
             evaluate,
         )
-        from refusal_checks.evaluation.interrupts import Watch
 
-        watch = Watch()
         try:
             with _usage_errors():
                 self._result = evaluate(
@@ -246,18 +244,12 @@ class GateSession:
                     write_reports=False,
                 )
         except KeyboardInterrupt as stopped:
-            # The watch lasts until the process ends, because ending must not take forever either.
             if isinstance(stopped, Interrupted):
                 self._result = stopped.result
             raise KeyboardInterrupt from None
         except NotStartedError as fault:
             self._result = fault.result
-            watch.close()
             raise _Stopped(clean_lines(str(fault)), EXIT_ENGINE) from None
-        except BaseException:
-            watch.close()
-            raise
-        watch.close()
 
     def result(self) -> RunResult:
         """The result of the evaluation, else a failure; a worker reads it from the run's folder."""

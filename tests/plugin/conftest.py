@@ -35,12 +35,6 @@ UNSHOWN = 7
 in_both_modes = pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["plain", "n2"])
 """Runs pytest alone, and with two workers: where the output or the end is another matter then."""
 
-PATIENT = """
-from refusal_checks.evaluation import interrupts
-interrupts.PATIENCE = 60.0
-"""
-"""A conftest by which an interrupted run has time to end on a busy machine too."""
-
 
 def shown(result: pytest.RunResult) -> str:
     """All that a run printed, in one line however it was wrapped."""

@@ -9,7 +9,6 @@ import os
 import re
 import resource
 import signal
-import time
 from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
@@ -23,7 +22,6 @@ from refusal_checks.core.store import Store, content_key
 from tests.fake_engines import orphans, starts
 from tests.plugin.conftest import (
     KEYWORD,
-    PATIENT,
     UNSHOWN,
     Project,
     in_both_modes,
@@ -273,7 +271,6 @@ def test_an_interrupted_run_says_what_is_done_and_goes_on_next_time(
     number: int,
     mode: tuple[str, ...],
 ) -> None:
-    slow.conftest(PATIENT)
     command = ("pytest", *models(slow), *mode, "--junitxml", "j.xml")
     with slow.start(*command, prepare=alone) as session:
         wait_for("12 verdicts", lambda: len(slow.asked(judge=True)) >= 12, 50)
@@ -319,19 +316,6 @@ def test_an_interrupt_before_the_first_request_ends_the_run_too(
     assert "the evaluation was stopped before it was complete" in shown(result)
 
 
-def test_two_interrupts_end_a_run_that_listens_to_nothing(project: Project) -> None:
-    keeps_the_interpreter = "sum(itertools.repeat(1, 10**11))"
-    project.conftest(LATE % f"pathlib.Path('stuck').touch(); {keeps_the_interpreter}")
-    with project.start("pytest", "--candidate", project.model, *KEYWORD) as session:
-        wait_for("the run to be stuck", (project.path / "stuck").exists, 50)
-        begun = time.monotonic()
-        os.kill(session.pid, signal.SIGINT)
-        time.sleep(0.3)  # two signals at once may be taken for one
-        os.kill(session.pid, signal.SIGINT)
-        session.wait(20)
-        assert time.monotonic() - begun < 6, "one alone has 7 seconds"
-
-
 DEMO = ("--candidate", "demo:aligned", "--judge", "demo:writer", "--samples", "1")
 
 
@@ -369,7 +353,6 @@ def test_no_engine_outlives_the_session(
 ) -> None:
     # An engine that answered, however slowly, could be done and gone before anybody looks.
     engines.setenv("VLLM_FAKE", "hang")
-    engines.conftest(PATIENT)
     with engines.start("pytest", *DEMO, *mode) as session:
         wait_for("vLLM to be ready", lambda: "vLLM is ready" in session.said, 50)
         assert len(orphans(engines.path)) >= 2
