@@ -24,7 +24,6 @@ from refusal_checks.models.client.transport import Access, HttpTransport
 from refusal_checks.models.client.usage import Usage
 from refusal_checks.models.names import Attached
 
-LONGEST_NAME = 512  # characters of a model's name, above which a list of models is none
 LISTED = 20  # most names of models that a message shows
 
 QUESTION = "Say hello."
@@ -157,7 +156,7 @@ def list_contexts(url: str, api_key: str) -> dict[str, int | None]:
     try:
         for model in listed["data"]:
             name = model["id"]
-            if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME:
+            if not name or not isinstance(name, str):
                 return {}
             context = model.get("max_model_len")
             is_context = type(context) is int and context >= LEAST
@@ -182,7 +181,5 @@ def choose(where: str, model: str, listed: Collection[str]) -> str:
 
 
 def _some(names: Collection[str]) -> str:
-    shown = ", ".join(clean(name, LONGEST_NAME) for name in islice(names, LISTED))
-    if len(names) <= LISTED:
-        return shown
-    return f"{shown} and {len(names) - LISTED} more"
+    more = ["..."] if len(names) > LISTED else []
+    return ", ".join([*(clean(name, 200) for name in islice(names, LISTED)), *more])

@@ -237,21 +237,16 @@ class Client:
                 choices = await self.ask(messages, body, read)
                 break
             except PromptTooLongError as fault:
-                limit = self._smaller_limit(fault, limit)
+                words = str(fault)
+                smaller = next_limit(words, limit) if fault.status else None
+                if smaller is None:
+                    raise
+                most = most_allowed(words)
+                if most and most < limit:
+                    self.context = most
+                limit = smaller
         self._require_room(choices, requested)
         return choices
-
-    def _smaller_limit(self, fault: PromptTooLongError, refused: int) -> int:
-        """The lower limit to request after a refusal; raises the refusal if it tells none."""
-        words = str(fault)
-        is_refusal = fault.status > 0
-        limit = next_limit(words, refused) if is_refusal else None
-        if limit is None:
-            raise fault
-        most = most_allowed(words)
-        if most and most < refused:
-            self.context = most
-        return limit
 
     def _require_room(self, choices: Sequence[Completion], requested: int) -> None:
         """Raise if too few tokens are left for an answer.
@@ -299,8 +294,9 @@ class Client:
     ) -> Read:
         """Send a conversation with further request fields, in several attempts if need be.
 
-        A field that the server refuses by name is left out from then on. ``read`` takes the parsed
-        answer; if it raises one of ``MALFORMED`` or a TransientError, the server is asked again.
+        A field that the server refuses by name is left out, and from then on if that helped.
+        ``read`` takes the parsed answer; if it raises one of ``MALFORMED`` or a TransientError, the
+        server is asked again.
         """
         turns = [{"role": turn.role, "content": turn.content} for turn in messages]
         body = {"messages": turns, **fields}
@@ -313,18 +309,22 @@ class Client:
             self._require_whole(messages, response)
             return read(response)
 
+        refused: set[str] = set()
         while True:
-            for name in self.left_out & body.keys():
+            for name in (self.left_out | refused) & body.keys():
                 value = body.pop(name)
                 if name == "max_tokens":
                     body["max_completion_tokens"] = value
             try:
-                return await self.post(CHAT, body, finished)
+                answer = await self.post(CHAT, body, finished)
             except EndpointError as fault:
-                refused = named_field(fault, body.keys() - NEEDED)
-                if not refused:
+                named = named_field(fault, body.keys() - NEEDED)
+                if not named:
                     raise
-                self.left_out.add(refused)
+                refused.add(named)
+            else:
+                self.left_out |= refused
+                return answer
 
     def _require_whole(self, messages: Sequence[Message], response: Any) -> None:
         """Raise if the server read a part of the conversation.
@@ -378,17 +378,13 @@ class Client:
         """Each label's token id, requested once; None if the server has no ``/tokenize``."""
         async with self._lock:
             if labels not in self._label_ids:
-                self._label_ids[labels] = await self._tokens(labels)
+                ids: dict[str, int] = {}
+                for label in labels:
+                    number = await self._token(label)
+                    if number is not None:
+                        ids[label] = number
+                self._label_ids[labels] = ids if len(ids) == len(labels) else None
         return self._label_ids[labels]
-
-    async def _tokens(self, labels: tuple[str, ...]) -> Mapping[str, int] | None:
-        ids = {}
-        for label in labels:
-            number = await self._token(label)
-            if number is None:
-                return None
-            ids[label] = number
-        return ids
 
     async def _token(self, label: str) -> int | None:
         body = {"model": self.model, "prompt": label, "add_special_tokens": False}

@@ -68,6 +68,22 @@ def test_a_server_that_lists_nothing_or_several_is_asked_for_the_named_model() -
         connect(server)
 
 
+def test_a_field_is_left_out_only_if_that_helps() -> None:
+    """The message speaks of seeds, and means something else."""
+
+    async def chat(client: Client) -> None:
+        async with client:
+            with pytest.raises(EndpointError, match="a seed"):
+                await client.chat((Message("user", "hello"),), RequestParams())
+
+    with FakeServer() as server:
+        server.rule = lambda body: (400, {"error": "plant a seed elsewhere"})
+        client = Client(server.url, "fake")
+        asyncio.run(chat(client))
+    assert not client.left_out
+    assert len(server.requests) == 2
+
+
 def refused(*fields: str) -> tuple[Client, list[Body]]:
     """The client of a server that refuses these fields, and the requests until it answered."""
     with FakeServer(refuses=fields) as server:
