@@ -1,7 +1,5 @@
 """``refusal-checks baseline``: accept a run for later runs to compare with."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -19,9 +17,7 @@ from refusal_checks.cli._common import (
 from refusal_checks.core.errors import BaselineError
 from refusal_checks.core.files import write_text
 from refusal_checks.core.text import clean
-from refusal_checks.gates import score_files, unchanged
-from refusal_checks.gates.comparison import Earlier
-from refusal_checks.gates.score_files import Scores
+from refusal_checks.gates import score_files
 from refusal_checks.reports.run_view import RunView
 
 
@@ -45,62 +41,22 @@ def accept(
         bool,
         typer.Option("--partial", help="Accept a run of only some prompts (--limit)."),
     ] = False,
-    anchor: Annotated[
-        bool,
-        typer.Option(
-            "--anchor",
-            help="Keep it as the release from which max_total_drop counts, too.",
-        ),
-    ] = False,
 ) -> None:
     """Make a run the baseline: one JSON file per benchmark in DIR, without texts, for review.
 
-    With --anchor also in DIR/anchor, which later baselines leave as it is. Files of benchmarks that
-    the run did not evaluate stay as they are.
+    Files of benchmarks that the run did not evaluate stay as they are.
     """
     require_target(folder, "baseline accept", [folder, run])
     past = read_run(run, runs)
     _require_whole(past, partial)
     accepted = score_files.load(past.folder.path)
-    places = [folder]
-    if anchor:
-        places.append(folder / score_files.ANCHOR)
-    for place in places:
-        for name, scores in accepted.items():
-            path = place / f"{name}.json"
-            with writing(path):
-                write_text(path, score_files.dump(scores))
-            candidate = clean(scores.candidate)
-            echo(f"{path}: {len(scores.prompts)} prompts of {candidate}")
-    for line in _margins_that_fail(past, accepted, anchor=anchor):
-        echo(f"note: {clean(line, 500)}")
+    for name, scores in accepted.items():
+        path = folder / f"{name}.json"
+        with writing(path):
+            write_text(path, score_files.dump(scores))
+        echo(f"{path}: {len(scores.prompts)} prompts of {clean(scores.candidate)}")
     if past.decision.answer != "yes":
         echo(f"note: that run's answer was {clean(past.decision.line, 2000)}")
-
-
-def _margins_that_fail(
-    past: RunView, accepted: Mapping[str, Scores], *, anchor: bool
-) -> Iterator[str]:
-    """Say which of the run's margins an unchanged model would fail too often."""
-    gates = [
-        verdict.gate
-        for verdict in past.summary.verdicts.values()
-        if verdict.gate.has_margins
-    ]
-    names = {gate.benchmark for gate in gates}
-    prompts = {
-        name: list(
-            {each.prompt.id: each.prompt for each in past.folder.records(name)}.values()
-        )
-        for name in names
-    }
-    earlier = {}
-    for name in names & accepted.keys():
-        run = Earlier(accepted[name])
-        earlier[name] = replace(run, anchor=run) if anchor else run
-    level = past.summary.manifest.confidence
-    found = unchanged.forecasts(gates, prompts, earlier, level)
-    yield from unchanged.lines(found)
 
 
 def _require_whole(run: RunView, partial: bool) -> None:

@@ -1,17 +1,11 @@
 """``refusal-checks init``: the files that a repository needs to gate its models."""
 
-import shlex
-from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from refusal_checks.cli._common import NAMED, Root, echo
-from refusal_checks.gates import suggest as suggestions
-from refusal_checks.results import run_folder
-from refusal_checks.results.run_folder import earlier_scores
+from refusal_checks.cli._common import echo
 from refusal_checks.version import SOURCE, __version__
 
 LOCKS = (
@@ -51,25 +45,8 @@ def init(
             help="Pipeline to write; default: the one whose files are here, else github."
         ),
     ] = None,
-    suggest: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="RUN",
-            help=f"Write nothing; print gates that this run passes: {NAMED}, or an accepted "
-            "baseline (repeatable).",
-        ),
-    ] = None,
-    *,
-    runs: Root,
 ) -> None:
-    """Write a run file, a test file and a pipeline into this folder; overwrite nothing.
-
-    With --suggest, print gates that reference runs pass instead: bounds at the ends of their
-    intervals.
-    """
-    if suggest:
-        echo(_suggested(suggest, runs))
-        return
+    """Write a run file, a test file and a pipeline into this folder; overwrite nothing."""
     folder = Path.cwd()
     here: CI = "jenkins" if (folder / "Jenkinsfile").exists() else "github"
     chosen = ci or ("gitlab" if (folder / ".gitlab-ci.yml").exists() else here)
@@ -99,17 +76,6 @@ def _ignore_texts(path: Path) -> None:
         with path.open("a", encoding="utf-8") as file:
             file.write(gap + "".join(f"{name}\n" for name in missing))
     echo(f"{'written ' if missing else 'kept    '} {path.name}")
-
-
-def _suggested(names: Sequence[str], runs: Path) -> str:
-    """Gates that all these runs pass, as TOML."""
-    references = [earlier_scores(run_folder.locate(name, runs)) for name in names]
-    options: list[str] = []
-    for name in names:
-        options += ["--suggest", name]
-    command = shlex.join(["refusal-checks", "init", *options])
-    today = datetime.now(UTC).date().isoformat()
-    return suggestions.as_toml(references, command, today).rstrip("\n")
 
 
 NEXT = """

@@ -191,7 +191,7 @@ RESERVATIONS: Mapping[str, tuple[ReservationKind, str]] = {
     ),
     "no-baseline": (
         "unshown",
-        "margins were not checked, because there is no baseline or no anchor; a note where the "
+        "margins were not checked, because there is no baseline; a note where the "
         "benchmark has an absolute bound, too",
     ),
     "looser-bounds": ("note", "a bound was loosened since the baseline was accepted"),

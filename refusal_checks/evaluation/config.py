@@ -151,7 +151,6 @@ class RunConfig:
     files: tuple[Path, ...] = ()
     usual_seed: int = 0
     redact: bool = False
-    notes: tuple[str, ...] = ()
     written: Mapping[str, object] = field(default_factory=dict)
     accepted: Mapping[str, Waiver] = field(default_factory=dict)
 

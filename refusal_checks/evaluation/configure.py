@@ -108,7 +108,6 @@ def configure(spec: RunSpec, kept: Folders) -> RunConfig:
         files=spec.files,
         usual_seed=spec.usual_seed,
         redact=is_redacted(spec.reports.redact),
-        notes=spec.notes,
         written=spec.recorded(),
         accepted=spec.accept.granted,
     )

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from refusal_checks.benchmarks import Benchmark
 from refusal_checks.core.errors import BaselineError, DataError, ThresholdError
@@ -26,24 +25,6 @@ from refusal_checks.models.names import Replay
 from refusal_checks.models.recordings import replay
 from refusal_checks.models.recordings.columns import ReplayOptions
 from refusal_checks.results.manifest import Manifest, conditions
-from refusal_checks.results.run_folder import earlier_scores
-
-
-class Baseline(NamedTuple):
-    """Scores of earlier runs, by benchmark."""
-
-    scores: Mapping[str, Scores]
-    anchors: Mapping[str, Scores]
-
-
-def read_baseline(path: Path | None) -> Baseline:
-    """Read the baseline, and its anchor if it has one; BaselineError if one cannot be read."""
-    if path is None:
-        return Baseline({}, {})
-    anchor = path / score_files.ANCHOR
-    return Baseline(
-        earlier_scores(path), earlier_scores(anchor) if anchor.is_dir() else {}
-    )
 
 
 @dataclass(frozen=True)
@@ -61,20 +42,12 @@ class BaselineReader:
     store: Store
     plan: Plan
 
-    def earlier(self, baseline: Baseline) -> dict[str, Earlier]:
-        """Return the earlier run of each benchmark in the baseline, with its anchor if any.
+    def earlier(self, scores: Mapping[str, Scores]) -> dict[str, Earlier]:
+        """Return the earlier run of each benchmark in the baseline.
 
         Raises:
             BaselineError: the baseline was made under other conditions.
         """
-        earlier = self._of(baseline.scores)
-        anchors = self._of(baseline.anchors)
-        return {
-            name: replace(run, anchor=anchors.get(name))
-            for name, run in earlier.items()
-        }
-
-    def _of(self, scores: Mapping[str, Scores]) -> dict[str, Earlier]:
         earlier = {
             name: self._compared(name, scores[name])
             for name in self.manifest.data
@@ -141,9 +114,7 @@ def require_compared(
 ) -> None:
     """Refuse a run in which a gate has a margin but no baseline."""
     alone = [
-        gate
-        for gate in gates
-        if gate.has_margins and not gate.is_total and gate.benchmark not in earlier
+        gate for gate in gates if gate.has_margins and gate.benchmark not in earlier
     ]
     if not alone:
         return
@@ -169,8 +140,6 @@ def require_possible_margins(
         run = earlier.get(gate.benchmark)
         if run is None or not gate.has_margins:
             continue
-        if gate.is_total and not run.anchor:
-            continue  # a margin on the total change needs an anchor
         prompts = plan[gate.benchmark]
         for part in gate.of_each_group(prompts):
             _require_possible(part, gate, prompts, level)

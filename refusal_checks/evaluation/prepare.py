@@ -13,9 +13,7 @@ from refusal_checks.evaluation import generations
 from refusal_checks.evaluation.assembly import Assembly, assemble, convert
 from refusal_checks.evaluation.config import RunConfig
 from refusal_checks.evaluation.earlier_runs import (
-    Baseline,
     BaselineReader,
-    read_baseline,
     require_compared,
     require_possible_margins,
 )
@@ -34,8 +32,10 @@ from refusal_checks.evaluation.provenance import manifest
 from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Gate, measured_id
+from refusal_checks.gates.score_files import Scores
 from refusal_checks.models.names import DEMO_RECORDINGS, remark_on
 from refusal_checks.results.redact import Redaction
+from refusal_checks.results.run_folder import earlier_scores
 from refusal_checks.results.summary import RunSummary
 
 Say = Callable[[str], None]
@@ -142,11 +142,12 @@ def prepare(
     )
 
 
-def check_baseline(config: RunConfig, gates: Sequence[Gate]) -> Baseline:
+def check_baseline(config: RunConfig, gates: Sequence[Gate]) -> Mapping[str, Scores]:
     """Read the baseline; BaselineError if it is broken, or lacks a benchmark that needs it."""
-    baseline = read_baseline(config.baseline.path)
+    path = config.baseline.path
+    baseline = earlier_scores(path) if path else {}
     if config.baseline.is_required:
-        require_compared(gates, baseline.scores, config.baseline.path)
+        require_compared(gates, baseline, path)
     return baseline
 
 
@@ -158,8 +159,6 @@ def _first_notes(config: RunConfig) -> RunSummary:
     """
     summary = RunSummary()
     Redaction(config.redact).require_silent(config.models)
-    for line in config.notes:
-        summary.note(line)
     remark = remark_on(config.answering.model)
     if remark:
         summary.note(remark)
@@ -226,7 +225,7 @@ def _begin(config: RunConfig, work: Task, run: str) -> frozenset[str]:
 def _earlier(
     config: RunConfig,
     gates: Sequence[Gate],
-    baseline: Baseline,
+    baseline: Mapping[str, Scores],
     summary: RunSummary,
     work: Task,
 ) -> Mapping[str, Earlier]:

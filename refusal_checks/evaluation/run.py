@@ -17,12 +17,11 @@ from refusal_checks.core.text import count
 from refusal_checks.engines.servers import Work
 from refusal_checks.evaluation import generations
 from refusal_checks.evaluation.aio import gather_or_cancel
-from refusal_checks.evaluation.forecast import forecast
 from refusal_checks.evaluation.phases import Pipeline
 from refusal_checks.evaluation.planning import Pending, pending
 from refusal_checks.evaluation.prepare import PreparedRun
 from refusal_checks.evaluation.provenance import with_effort
-from refusal_checks.gates import power, unchanged
+from refusal_checks.gates import power
 from refusal_checks.gates.gate import Gate
 from refusal_checks.models.names import Model
 from refusal_checks.reports.wording.release import in_words
@@ -133,12 +132,8 @@ class Run:
                 f"{count(todo.verdicts, 'verdict')} to ask for at most"
             )
         self._say(f"{work}; run folder {self.folder.path}")
-        for line in [*self._power(), *self._margins()]:
+        for line in self._power():
             self._say(line)
-        root = self.folder.path.parent
-        expected = forecast(self.summary.manifest, todo.answers, todo.verdicts, root)
-        if expected:
-            self._say(expected)
         models = self._needed(todos)
         placement = self._servers.place(models)
         if placement.places:
@@ -174,14 +169,6 @@ class Run:
                     }
                     sizes[part] = len(prompts)
         return list(power.head(sizes, self._run.rules.level))
-
-    def _margins(self) -> Iterator[str]:
-        """Say which margins an unchanged model would fail too often."""
-        run = self._run
-        prompts = {name: about.prompts for name, about in run.benchmarks.items()}
-        level = run.rules.level
-        found = unchanged.forecasts(run.gates, prompts, run.earlier, level)
-        yield from unchanged.lines(found)
 
     def _needed(self, todos: list[Pending]) -> list[Model]:
         """The models that will be asked; ``todos`` begins with the work on prompts."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from refusal_checks.core.prompts import Kind
-from refusal_checks.core.text import count
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics import METRICS, Metric
@@ -67,16 +66,12 @@ def margins_in_words(gate: Gate) -> str:
         ends.append(f"at most {_bound(gate, gate.max_drop)} lower")
     if gate.max_rise is not None:
         ends.append(f"at most {_bound(gate, gate.max_rise)} higher")
-    earlier = "the anchor" if gate.is_total else "the baseline"
-    return f"{' and '.join(ends)} than {earlier}"
+    return f"{' and '.join(ends)} than the baseline"
 
 
 def requirement(gate: Gate) -> str:
     """Word what a gate requires: its bounds or, if it has none, its margins."""
-    words = bounds_in_words(gate)
-    if gate.spared:
-        words += f" or {count(gate.spared, 'answer')}"
-    return words or margins_in_words(gate)
+    return bounds_in_words(gate) or margins_in_words(gate)
 
 
 def looser_bounds(gate: Gate, earlier: Mapping[str, float]) -> list[str]:

@@ -34,14 +34,12 @@ class Earlier:
     Attributes:
         differences: why it is not comparable, if the user overrides that.
         same_candidate: True if its candidate had the same name.
-        anchor: True for an older release from which the total change counts.
     """
 
     scores: Scores
     differences: tuple[str, ...] = ()
     texts: Texts = lambda prompt, keys: {}
     same_candidate: bool = False
-    anchor: Earlier | None = None
 
 
 @dataclass(frozen=True)

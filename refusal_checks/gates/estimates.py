@@ -12,7 +12,6 @@ from refusal_checks.gates.bounds import looser_bounds
 from refusal_checks.gates.comparison import Comparison, Earlier, as_decided, compare
 from refusal_checks.gates.estimate_set import EstimateSet
 from refusal_checks.gates.gate import (
-    TOLERANCE,
     AllowedRange,
     Gate,
     OnInconclusive,
@@ -165,8 +164,6 @@ def figures_of(
     if gate.has_bounds:
         figure = _figure_check(gate, rate, estimate, cases.values())
         _require_answers(gate, seen, figure, rules)
-    if gate.is_total:
-        earlier = earlier and earlier.anchor
     comparison = None
     if earlier:
         comparison = _comparison(gate, rate, earlier, rules)
@@ -206,9 +203,7 @@ def _figure_check(
 ) -> BoundCheck:
     if not rate.metric.sampled and gate.decision == "point":
         # The figure is about the run's own answers, all of which are known, so it is certain.
-        n = len(rate.records)
-        is_spared = estimate.value * n <= gate.spared + TOLERANCE * n
-        met = gate.limits.holds(estimate.value) or is_spared
+        met = gate.limits.holds(estimate.value)
         outcome = Outcome.PASS if met else Outcome.FAIL
         check = BoundCheck(outcome, met, by_point=True)
     else:
@@ -230,9 +225,7 @@ def _comparison(
         return None
     looser = looser_bounds(gate, earlier.scores.bounds.get(gate.id, {}))
     comparison = replace(comparison, looser=tuple(looser))
-    # An anchor has its variants by the id of the gate that is not on the total change.
-    plain = replace(gate, is_total=False).id
-    return as_decided(comparison, rate, earlier.scores, plain, rules.level)
+    return as_decided(comparison, rate, earlier.scores, gate.id, rules.level)
 
 
 def _change_check(

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
-from typing import Literal
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field, field_validator, model_validator
 
 from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.settings import Frozen
 from refusal_checks.core.text import no_hash_command
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics.intervals import Estimate
@@ -26,6 +30,8 @@ Use = Literal["raw", "human"]
 of some answers."""
 
 EVERY = "*"  # stands in a table's name for every group that the data has
+WAIVER = '{ until = YYYY-MM-DD, by = "NAME", reason = "..." }'
+
 # How far ahead a waiver may end, so that none becomes the rule.
 LONGEST = timedelta(days=366)
 
@@ -91,14 +97,64 @@ def measured_id(benchmark: str) -> str:
     return f"{benchmark}-measured"
 
 
-@dataclass(frozen=True)
-class Waiver:
-    """Permission to release although a gate fails."""
+class Waiver(Frozen):
+    """``{ until = ..., by = ..., reason = ... }``: who answers for a failed gate, until when.
 
-    until: date  # the last day on which it holds, to its end in UTC
-    by: str  # who is responsible; written by people, as the reason is: to be escaped
-    reason: str
-    source: str = ""  # the run file that has it
+    Attributes:
+        until: the last day on which it holds, to its end in UTC.
+        by, reason: written by people: to be escaped.
+        source: the run file that has it.
+    """
+
+    key: ClassVar[str] = "waive"
+    does: ClassVar[str] = "waives"
+    until: date
+    by: str = Field(max_length=200)
+    reason: str = Field(max_length=1000)
+    source: str = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_whole(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            raise ValueError(f"write {cls.key} = {WAIVER}")
+        missing = [key for key in ("until", "by", "reason") if key not in values]
+        if missing and not values.keys() - cls.model_fields.keys():
+            raise ValueError(
+                f"write {cls.key} = {WAIVER}: without {' and '.join(missing)} it {cls.does} nothing"
+            )
+        return values
+
+    @field_validator("until", mode="before")
+    @classmethod
+    def _is_a_day(cls, value: Any) -> date:
+        text = value
+        if type(value) is date:  # and no time of a day, which is a subclass
+            text = value.isoformat()
+        if not isinstance(text, str) or not re.fullmatch(r"\d{4}-\d\d-\d\d", text):
+            raise ValueError("write a day as YYYY-MM-DD, for example 2027-01-31")
+        try:
+            return date.fromisoformat(text)
+        except ValueError:
+            raise ValueError("the calendar has no such day") from None
+
+    @field_validator("until")
+    @classmethod
+    def _is_near(cls, until: date) -> date:
+        latest = today() + LONGEST
+        if until > latest:
+            raise ValueError(
+                f"write a day up to {latest}, and renew it then: it holds for at most "
+                f"{LONGEST.days} days"
+            )
+        return until
+
+    @field_validator("by", "reason")
+    @classmethod
+    def _is_said(cls, value: str) -> str:
+        if not value.strip():
+            raise ValueError("must not be empty: say who grants it, and why")
+        return value.strip()
 
     def holds(self, day: date) -> bool:
         return day <= self.until
@@ -123,10 +179,7 @@ class Gate:
             always decided by their interval.
         on_inconclusive: see ``GateSettings``.
         provenance: why these bounds were chosen, in the file's words.
-        spared: number of answers that may be invalid however few there are, for default gates on
-            groups.
         waiver: permission to release although the gate fails, valid or expired.
-        is_total: True if its margins are against the anchor instead of the baseline.
         apart: for a gate on every group, the groups that have their own gate.
     """
 
@@ -142,9 +195,7 @@ class Gate:
     decision: Decision = "point"
     on_inconclusive: OnInconclusive | None = None
     provenance: str = ""
-    spared: int = 0
     waiver: Waiver | None = None
-    is_total: bool = False
     apart: tuple[str, ...] = ()
 
     @property
@@ -157,7 +208,7 @@ class Gate:
 
     @property
     def id(self) -> str:
-        """The test's id: ``benchmark-metric``, the group, and ``total`` for margins to the anchor.
+        """The test's id: ``benchmark-metric`` and the group.
 
         A gate on every group has ``every-KIND``, because pytest's ``-k`` does not take ``*``.
         """
@@ -166,8 +217,6 @@ class Gate:
             parts.append(f"every-{self.group_kind}")
         elif self.group:
             parts.append(self.group)
-        if self.is_total:
-            parts.append("total")
         return no_hash_command("-".join(parts))
 
     def show(self, value: float) -> str:
@@ -178,21 +227,13 @@ class Gate:
         return METRICS[self.metric].interval(estimate)
 
     @property
-    def margin_names(self) -> tuple[str, str]:
-        """Names of its two margins in run files: for the drop and for the rise."""
-        if self.is_total:
-            return "max_total_drop", "max_total_rise"
-        return "max_drop", "max_rise"
-
-    @property
     def bounds(self) -> dict[str, float]:
         """Its bounds and margins, by their names in run files."""
-        drop_name, rise_name = self.margin_names
         ends = {
             "min": self.minimum,
             "max": self.maximum,
-            drop_name: self.max_drop,
-            rise_name: self.max_rise,
+            "max_drop": self.max_drop,
+            "max_rise": self.max_rise,
         }
         return {name: end for name, end in ends.items() if end is not None}
 

@@ -118,8 +118,7 @@ def described(gate: Gate, n: int, level: float) -> str:
     if gate.maximum is not None:
         shown = reach(1 - gate.maximum, n, confidence).complement
         parts.append(shown.in_words())
-    drop_name, rise_name = gate.margin_names
-    margins = [(drop_name, "drop", gate.max_drop), (rise_name, "rise", gate.max_rise)]
+    margins = [("max_drop", "drop", gate.max_drop), ("max_rise", "rise", gate.max_rise)]
     for name, direction, margin in margins:
         if margin is not None:
             shown = _reach_of_margin(margin, n, level)

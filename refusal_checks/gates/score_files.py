@@ -27,7 +27,6 @@ from refusal_checks.metrics.statistics.intervals import Estimate
 
 FORMAT = 2  # version of the files' meaning
 FOLDER = "scores"  # the part of a run's folder with its files
-ANCHOR = "anchor"  # that of a baseline's with an older release: the total change counts from there
 _DIGITS = 9
 
 

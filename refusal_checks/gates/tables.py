@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import datetime
-import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
@@ -19,6 +17,7 @@ from refusal_checks.core.settings import BenchmarkTable, Frozen
 from refusal_checks.core.suggestions import near, share
 from refusal_checks.core.verdicts import Chosen
 from refusal_checks.gates.gate import (
+    WAIVER,
     Decision,
     Gate,
     GateKey,
@@ -27,55 +26,7 @@ from refusal_checks.gates.gate import (
 )
 from refusal_checks.metrics import METRICS, Metric
 
-MARGINS = ("max_drop", "max_rise", "max_total_drop", "max_total_rise")
-
-
-FORM = '{ until = YYYY-MM-DD, by = "NAME", reason = "..." }'
-
-
-class WaiverTable(Frozen):
-    """``{ until = ..., by = ..., reason = ... }`` in a run file; all keys are required."""
-
-    key: ClassVar[str] = "waive"
-    does: ClassVar[str] = "waives"
-    until: datetime.date
-    by: str = Field(max_length=200)
-    reason: str = Field(max_length=1000)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _is_whole(cls, values: Any) -> Any:
-        if not isinstance(values, dict):
-            raise ValueError(f"write {cls.key} = {FORM}")
-        missing = [key for key in cls.model_fields if key not in values]
-        if missing and not values.keys() - cls.model_fields.keys():
-            raise ValueError(
-                f"write {cls.key} = {FORM}: without {' and '.join(missing)} it {cls.does} nothing"
-            )
-        return values
-
-    @field_validator("until", mode="before")
-    @classmethod
-    def _is_a_day(cls, value: Any) -> datetime.date:
-        text = value
-        if type(value) is datetime.date:  # and no time of a day, which is a subclass
-            text = value.isoformat()
-        if not isinstance(text, str) or not re.fullmatch(r"\d{4}-\d\d-\d\d", text):
-            raise ValueError("write a day as YYYY-MM-DD, for example 2027-01-31")
-        try:
-            return datetime.date.fromisoformat(text)
-        except ValueError:
-            raise ValueError("the calendar has no such day") from None
-
-    @field_validator("by", "reason")
-    @classmethod
-    def _is_said(cls, value: str) -> str:
-        if not value.strip():
-            raise ValueError("must not be empty: a waiver names who grants it, and why")
-        return value.strip()
-
-    def of(self, source: str) -> Waiver:
-        return Waiver(self.until, self.by, self.reason, source)
+MARGINS = ("max_drop", "max_rise")
 
 
 class Bounds(Frozen):
@@ -86,7 +37,6 @@ class Bounds(Frozen):
         max: highest figure allowed.
         max_drop: how far the figure may fall against the baseline.
         max_rise: how far it may rise.
-        max_total_drop, max_total_rise: the same against the anchor, an older release.
         decision, on_inconclusive: as in ``[settings]``, for this gate.
         rationale, source: why these bounds were chosen, shown in reports.
         date: when they were chosen.
@@ -97,14 +47,12 @@ class Bounds(Frozen):
     max: float | None = None
     max_drop: float | None = Field(None, ge=0)
     max_rise: float | None = Field(None, ge=0)
-    max_total_drop: float | None = Field(None, ge=0)
-    max_total_rise: float | None = Field(None, ge=0)
     decision: Decision | None = None
     on_inconclusive: OnInconclusive | None = None
     rationale: str = ""
     source: str = ""
     date: datetime.date | str = ""
-    waive: WaiverTable | None = None
+    waive: Waiver | None = None
 
     @field_validator("min", "max", *MARGINS)
     @classmethod
@@ -136,6 +84,10 @@ class Bounds(Frozen):
         """True if it waives a gate whose bounds are in another table."""
         return self.waive is not None and self.model_fields_set == {"waive"}
 
+    def waiver(self, source: str) -> Waiver | None:
+        """The waiver that this run file grants, if any."""
+        return self.waive.model_copy(update={"source": source}) if self.waive else None
+
     @property
     def provenance(self) -> str:
         """Rationale, source and date in one line; empty without any."""
@@ -164,23 +116,18 @@ class GateSettings(Frozen):
     require_all: bool = False
 
 
-def gates_of(
-    key: GateKey, source: str, bounds: Bounds, settings: GateSettings
-) -> list[Gate]:
-    """The gates that bounds in a run file define: on figure and change, and on the total change.
-
-    Each exists only if there are bounds for it.
-    """
+def gate_of(key: GateKey, source: str, bounds: Bounds, settings: GateSettings) -> Gate:
+    """The gate that bounds in a run file define."""
     benchmark, metric, group_kind, group = key
-    inherited = set(Bounds.model_fields)
+    inherited = {"decision", "on_inconclusive"}
     if not METRICS[metric].sampled:
         # All of the run's own answers are known: such a figure decides a gate by itself.
-        inherited -= {"decision", "on_inconclusive"}
+        inherited = set()
     fields = settings.model_dump(include=inherited)
     fields |= bounds.model_dump(
         include={"decision", "on_inconclusive"}, exclude_none=True
     )
-    gate = Gate(
+    return Gate(
         benchmark,
         metric,
         minimum=bounds.min,
@@ -191,18 +138,9 @@ def gates_of(
         max_drop=bounds.max_drop,
         max_rise=bounds.max_rise,
         provenance=bounds.provenance,
-        waiver=bounds.waive.of(source) if bounds.waive else None,
+        waiver=bounds.waiver(source),
         **fields,
     )
-    total = replace(
-        gate,
-        minimum=None,
-        maximum=None,
-        max_drop=bounds.max_total_drop,
-        max_rise=bounds.max_total_rise,
-        is_total=True,
-    )
-    return [gate for gate in (gate, total) if gate.bounds]
 
 
 def where_of(source: str, key: GateKey) -> str:
@@ -221,7 +159,7 @@ def read_bounds(
     if name == "waive":
         raise ThresholdError(
             f"{where}: move it into the table of the gate that may fail: "
-            f"METRIC = {{ waive = {FORM} }}"
+            f"METRIC = {{ waive = {WAIVER} }}"
         )
     is_setting = kind is None and not isinstance(value, Mapping | bool)
     if is_setting and name not in METRICS and not near(name, metrics):

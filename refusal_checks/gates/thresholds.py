@@ -16,9 +16,6 @@ docs/reference/thresholds.md.
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date
-from itertools import groupby
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +26,8 @@ from refusal_checks.core.errors import ThresholdError, require_known
 from refusal_checks.core.extensions import ExtensionError
 from refusal_checks.core.settings import BenchmarkTable
 from refusal_checks.core.suggestions import near
-from refusal_checks.core.text import clean
 from refusal_checks.gates import tables, toml_file
-from refusal_checks.gates.gate import EVERY, LONGEST, Gate, GateKey, Waiver, today
+from refusal_checks.gates.gate import EVERY, Gate, GateKey, Waiver
 from refusal_checks.gates.tables import Bounds, GateSettings, where_of
 from refusal_checks.gates.toml_file import EXTENSIONS
 from refusal_checks.metrics import METRICS, rejection_rate
@@ -39,8 +35,8 @@ from refusal_checks.metrics.refusal import invalid_rate
 
 SOURCE = "default gate"  # stands in for the file of a default gate
 
-Written = dict[GateKey, list[Gate]]
-"""The gates that files define; none by a key that stands for "no such gate"."""
+Written = dict[GateKey, Gate | None]
+"""The gates that files define; None by a key that stands for "no such gate"."""
 
 _INVALID = Bounds(max=0.02)
 _EXPECTED: Mapping[str, Bounds] = {
@@ -56,12 +52,10 @@ class Thresholds:
 
     Attributes:
         tables: what benchmarks' tables say besides gates.
-        notes: what the user should know about the files, for the run's notes.
     """
 
     gates: tuple[Gate, ...] = ()
     tables: Mapping[str, BenchmarkTable] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
 
 
 def merge(
@@ -69,35 +63,15 @@ def merge(
     benchmarks: Mapping[str, Benchmark],
     settings: GateSettings,
     others: Collection[str] = (),
-    day: date | None = None,
 ) -> Thresholds:
     """Merge the benchmarks' tables of run files; later files win. Changes its argument.
 
-    Waivers must hold on ``day``, or today. A ThresholdError names the file, the table, the key, and
-    the nearest valid name, which may be one of ``others``: tables that are no benchmarks.
+    A ThresholdError names the file, the table, the key, and the nearest valid name, which may be
+    one of ``others``: tables that are no benchmarks.
     """
     merged = tables.read_tables(parsed, benchmarks)
-    written, waivers = _written(parsed, merged, benchmarks, settings, others)
-    written = _with_defaults(written, merged, settings)
-    gates = [gate for several in written.values() for gate in several]
-    _require_own_ids(gates)
-    notes: list[str] = []
-    gates = list(_with_groups(gates, written.keys(), notes))
-    gates = _set_apart(gates, {*written, *(gate.key for gate in gates)})
-    gates = _with_waivers(gates, waivers, day or today())
-    return Thresholds(tuple(gates), merged, tuple(notes))
-
-
-def _written(
-    parsed: Mapping[Path, dict[str, Any]],
-    merged: Mapping[str, BenchmarkTable],
-    benchmarks: Mapping[str, Benchmark],
-    settings: GateSettings,
-    others: Collection[str],
-) -> tuple[Written, dict[GateKey, Waiver]]:
-    """The gates in files, and the waivers that stand alone; later ones win."""
     written: Written = {}
-    waivers: dict[GateKey, Waiver] = {}
+    waivers: dict[GateKey, Waiver] = {}  # those that stand without bounds
     for path, content in parsed.items():
         for name, table in content.items():
             where = f"{path}: [{name}]"
@@ -106,17 +80,47 @@ def _written(
             metrics = tables.metrics_of(where, merged[name], benchmarks.get(name))
             for key, value in _gate_keys(name, table):
                 bounds = tables.read_bounds(path, key, value, metrics)
-                if bounds is None:
-                    written[key] = []
-                elif bounds.waive and bounds.only_waives:
-                    waivers[key] = bounds.waive.of(str(path))
-                else:
-                    written[key] = tables.gates_of(key, str(path), bounds, settings)
-                    if (
-                        bounds.waive
-                    ):  # it replaces one that an earlier file grants alone
-                        waivers.pop(key, None)
-    return written, waivers
+                waiver = bounds.waiver(str(path)) if bounds else None
+                if bounds and waiver and bounds.only_waives:
+                    waivers[key] = waiver
+                    continue
+                written[key] = None
+                if bounds:
+                    written[key] = tables.gate_of(key, str(path), bounds, settings)
+                if waiver:  # it replaces one that an earlier file grants
+                    waivers.pop(key, None)
+    gates: list[Gate] = []
+    for name, benchmark_table in merged.items():
+        gates += _gates_of(name, benchmark_table, written, settings)
+    _require_own_ids(gates)
+    return Thresholds(tuple(_with_waivers(gates, waivers)), merged)
+
+
+def _gates_of(
+    name: str, table: BenchmarkTable, written: Written, settings: GateSettings
+) -> Iterator[Gate]:
+    """A benchmark's gates, the default ones after its own.
+
+    A benchmark without any other gate has none on invalid answers either: it is only measured.
+    """
+    own = {key: gate for key, gate in written.items() if key[0] == name}
+    kind = judges.discover().get(table.judge or Benchmark.judge)
+    may_refuse = kind is None or kind.verdicts in rejection_rate.reads
+    expected = _EXPECTED.get(table.expect or "")
+    key = (name, rejection_rate.name, None, None)
+    if expected and may_refuse and not table.options and key not in own:
+        own[key] = tables.gate_of(key, SOURCE, expected, settings)
+    key = (name, invalid_rate.name, None, None)
+    if any(own.values()) and key not in own:
+        own[key] = tables.gate_of(key, SOURCE, _INVALID, settings)
+    for gate in own.values():
+        if gate and gate.is_on_every_group:
+            # Groups with a table of their own, which may also say false.
+            groups = {key[3] for key in own if key[:3] == gate.key[:3]}
+            apart = sorted(group for group in groups if group and group != EVERY)
+            yield replace(gate, apart=tuple(apart))
+        elif gate:
+            yield gate
 
 
 def _require_own_ids(gates: Iterable[Gate]) -> None:
@@ -189,123 +193,15 @@ def _gate_keys(
                 yield (benchmark, metric, key, group), bounds
 
 
-def _with_defaults(
-    written: Written, merged: Mapping[str, BenchmarkTable], settings: GateSettings
-) -> Written:
-    """All gates, with each benchmark's default gates after its own.
-
-    A benchmark without any other gate has none on invalid answers either: it is only measured.
-    """
-    gates: Written = {}
-    for name, table in merged.items():
-        own = {key: several for key, several in written.items() if key[0] == name}
-        kind = judges.discover().get(table.judge or Benchmark.judge)
-        may_refuse = kind is None or kind.verdicts in rejection_rate.reads
-        expected = _EXPECTED.get(table.expect or "")
-        key = (name, rejection_rate.name, None, None)
-        if expected and may_refuse and not table.options and key not in own:
-            own[key] = tables.gates_of(key, SOURCE, expected, settings)
-        key = (name, invalid_rate.name, None, None)
-        if any(own.values()) and key not in own:
-            own[key] = tables.gates_of(key, SOURCE, _INVALID, settings)
-        gates |= own
-    return gates
-
-
-def _with_groups(
-    gates: Sequence[Gate], written: Collection[GateKey], notes: list[str]
-) -> Iterator[Gate]:
-    """All gates, with default gates on invalid answers for each benchmark's groups.
-
-    A group with a gate gets its benchmark's maximum, unless a file sets its own. One answer may
-    always be invalid in a group: among few answers, a single one exceeds a maximum of 2%.
-    """
-    ids = {gate.id for gate in gates}
-    for benchmark, several in groupby(gates, attrgetter("benchmark")):
-        own = list(several)
-        yield from own
-        of_whole = [g for g in own if g.metric == invalid_rate.name and g.group is None]
-        whole = of_whole[0] if of_whole else None
-        if whole is None or whole.maximum is None:
-            continue
-        groups = dict.fromkeys(
-            (gate.group_kind, gate.group)
-            for gate in own
-            if gate.group and METRICS[gate.metric].blurred
-        )
-        for kind, group in groups:
-            gate = Gate(
-                benchmark,
-                invalid_rate.name,
-                maximum=whole.maximum,
-                group_kind=kind,
-                group=group,
-                source=SOURCE,
-                decision=whole.decision,
-                provenance=whole.provenance,
-                spared=1,
-            )
-            if gate.key in written:
-                continue
-            if gate.id in ids:
-                where = f"[{benchmark}.{kind}.{group}]"
-                notes.append(
-                    f"{where}: no gate on invalid answers, because another has its id"
-                )
-                continue
-            ids.add(gate.id)
-            yield gate
-
-
-def _set_apart(gates: Iterable[Gate], keys: Collection[GateKey]) -> list[Gate]:
-    """Tell gates on every group which groups have their own table.
-
-    Such a table may also say ``false``, which excludes the group.
-    """
-    marked = []
-    for gate in gates:
-        if gate.is_on_every_group:
-            groups = {key[3] for key in keys if key[:3] == gate.key[:3]}
-            apart = sorted(group for group in groups if group and group != EVERY)
-            gate = replace(gate, apart=tuple(apart))
-        marked.append(gate)
-    return marked
-
-
-def _with_waivers(
-    gates: Sequence[Gate], alone: Mapping[GateKey, Waiver], day: date
-) -> list[Gate]:
+def _with_waivers(gates: Sequence[Gate], alone: Mapping[GateKey, Waiver]) -> list[Gate]:
     """Add the waivers that stand alone, from any file, to their gates."""
     ids = {gate.key: gate.id for gate in gates}
     for key, waiver in alone.items():
-        if key in ids:
-            continue
-        benchmark, metric, _, group = key
-        name = "-".join(part for part in (benchmark, metric, group) if part)
-        raise ThresholdError(
-            f"{where_of(waiver.source, key)}: write min or max beside waive, or remove the waiver: "
-            f"there is no gate {name} to waive{near(name, ids.values(), 0.75)}"
-        )
-    waived = [replace(g, waiver=alone.get(g.key) or g.waiver) for g in gates]
-    for gate in waived:
-        if gate.waiver and gate.waiver.until > day + LONGEST:
+        if key not in ids:
+            benchmark, metric, _, group = key
+            name = "-".join(part for part in (benchmark, metric, group) if part)
             raise ThresholdError(
-                f"{where_of(gate.waiver.source, gate.key)} waive.until = {gate.waiver.until}: "
-                f"write a day up to {day + LONGEST}, and renew the waiver then: a waiver holds for "
-                f"at most {LONGEST.days} days"
+                f"{where_of(waiver.source, key)}: write min or max beside waive, or remove the "
+                f"waiver: there is no gate {name} to waive{near(name, ids.values(), 0.75)}"
             )
-    return waived
-
-
-def waiver_remarks(gates: Iterable[Gate], day: date) -> tuple[list[str], list[str]]:
-    """Remarks on gates with a waiver that holds on a day, and on those with an expired one."""
-    valid, expired = [], []
-    for gate in gates:
-        if gate.waiver is None:
-            continue
-        terms = clean(gate.waiver.in_words, 100)
-        if gate.waiver.holds(day):
-            valid.append(f"{gate.id} is waived {terms}")
-        else:
-            expired.append(f"{gate.id} is no longer waived: it was {terms}")
-    return valid, expired
+    return [replace(g, waiver=alone.get(g.key) or g.waiver) for g in gates]

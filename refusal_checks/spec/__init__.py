@@ -72,7 +72,6 @@ class RunSpec(BaseModel):
     Attributes:
         benchmarks: keys of benchmarks other than gates, by name of the benchmark.
         files: the run files, in order.
-        notes: remarks about the files for the user.
     """
 
     model_config = ConfigDict(
@@ -98,7 +97,6 @@ class RunSpec(BaseModel):
         default_factory=dict
     )
     files: SkipValidation[tuple[Path, ...]] = ()
-    notes: tuple[str, ...] = ()
     _layers: tuple[Layer, ...] = PrivateAttr(())
 
     @classmethod
@@ -185,7 +183,7 @@ class RunSpec(BaseModel):
             if self.gates and not self._layers:
                 raise UserError(f"{written}: to change gates, read the run from a file")
             merged = type(self)._merged([*self._layers, layer], self.files)
-            for name in ("gates", "benchmarks", "notes", "settings"):
+            for name in ("gates", "benchmarks", "settings"):
                 changed[name] = getattr(merged, name)
         spec = self.model_copy(update=changed)
         spec._layers = (*self._layers, layer)
@@ -214,7 +212,6 @@ class RunSpec(BaseModel):
                 "gates": merged.gates,
                 "benchmarks": merged.tables,
                 "files": files,
-                "notes": merged.notes,
             }
         )
         spec._layers = tuple(layers)

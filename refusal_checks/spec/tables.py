@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
@@ -37,8 +36,8 @@ from refusal_checks.core.settings import (
 from refusal_checks.core.suggestions import near
 from refusal_checks.core.verdicts import PartialCount
 from refusal_checks.engines.placement import Wanted
-from refusal_checks.gates.gate import LONGEST, Waiver, today
-from refusal_checks.gates.tables import GateSettings, WaiverTable
+from refusal_checks.gates.gate import Waiver
+from refusal_checks.gates.tables import GateSettings
 from refusal_checks.judges.trust.floors import JudgeFloors
 
 
@@ -378,22 +377,11 @@ class ReportsTable(Frozen):
         return list(self.__pydantic_extra__ or {})
 
 
-class Acceptance(WaiverTable):
+class Acceptance(Waiver):
     """``{ until = ..., by = ..., reason = ... }``: a reservation that must stop no release."""
 
     key: ClassVar[str] = "ID"
     does: ClassVar[str] = "accepts"
-
-    @field_validator("until")
-    @classmethod
-    def _is_near(cls, until: date) -> date:
-        latest = today() + LONGEST
-        if until > latest:
-            raise ValueError(
-                f"write a day up to {latest}, and renew it then: a reservation is accepted for at "
-                f"most {LONGEST.days} days"
-            )
-        return until
 
 
 class AcceptTable(Frozen):
@@ -416,7 +404,7 @@ class AcceptTable(Frozen):
     @property
     def granted(self) -> dict[str, Waiver]:
         """The acceptances by id, whether they hold today or have expired."""
-        return {name: value.of("") for name, value in self.__pydantic_extra__.items()}
+        return dict(self.__pydantic_extra__)
 
 
 TABLES: Mapping[str, type[Frozen]] = {

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import chain
 from typing import NamedTuple
 
 from refusal_checks.core.labelling import by_whom
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.text import clean, count
-from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.label_checks import pooled
 from refusal_checks.metrics import METRICS
@@ -172,20 +171,13 @@ def _as_sentence(text: str) -> str:
 def _unchecked_margins(run: RunSummary) -> Iterator[str]:
     """Say which margins had no earlier run, and which option gives one."""
     skipped = [verdict.gate for verdict in run.verdicts.values() if verdict.skipped]
-    since_last = [gate for gate in skipped if not gate.is_total]
-    since_anchor = [gate for gate in skipped if gate.is_total]
-    if since_last:
-        yield _unchecked("give --baseline", "max_drop and max_rise", since_last)
-    if since_anchor:
-        remedy = "accept an anchor (baseline accept --anchor)"
-        margins = "max_total_drop and max_total_rise"
-        yield _unchecked(remedy, margins, since_anchor)
-
-
-def _unchecked(remedy: str, margins: str, gates: Sequence[Gate]) -> str:
-    names = ", ".join(dict.fromkeys(gate.benchmark for gate in gates))
-    checked = f"{margins} of {count(len(gates), 'gate')} were not checked"
-    return f"{remedy} for {names}: {checked}"
+    if skipped:
+        names = ", ".join(dict.fromkeys(gate.benchmark for gate in skipped))
+        gates = count(len(skipped), "gate")
+        yield (
+            f"give --baseline for {names}: max_drop and max_rise of {gates} were not "
+            "checked"
+        )
 
 
 def _of_benchmarks(run: RunSummary) -> Iterator[str]:

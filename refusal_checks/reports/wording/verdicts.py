@@ -256,14 +256,12 @@ def _subject(verdict: Verdict) -> str:
 
 
 def _required(gate: Gate) -> str:
-    metric, spared = METRICS[gate.metric], ""
-    if gate.spared:
-        spared = f" or {count(gate.spared, 'answer')}"
+    metric = METRICS[gate.metric]
     ends = list(dict.fromkeys(exact(metric, end) for end in gate.limits.ends))
     if gate.minimum is None:
-        return f"allowed: {ends[0]}{spared}"
+        return f"allowed: {ends[0]}"
     if gate.maximum is None:
-        return f"required: {ends[0]}{spared}"
+        return f"required: {ends[0]}"
     return f"allowed: {' to '.join(ends)}"
 
 
@@ -484,14 +482,13 @@ def _interval_of_change(verdict: Verdict, compared: Comparison) -> Iterator[str]
     if p is not None and (compared.lost or compared.gained):
         parts.append("McNemar's p < 0.001" if p < 0.001 else f"McNemar's p = {p:.2g}")
     bound = f"(one-sided {100 * verdict.level:.4g}% bound)"
-    drop, rise = gate.margin_names
     low, high = gate.change_limits.low, gate.change_limits.high
     if low is not None:
         least = f"at least {show(compared.lower)} {bound}"
-        parts.append(f"{least}, {drop} allows {show(low)}")
+        parts.append(f"{least}, max_drop allows {show(low)}")
     if high is not None:
         most = f"at most {show(compared.upper)} {bound}"
-        parts.append(f"{most}, {rise} allows {show(high)}")
+        parts.append(f"{most}, max_rise allows {show(high)}")
     yield "; ".join(parts)
     left_out = [
         f"{count(prompts, 'prompt')} {reason}"
