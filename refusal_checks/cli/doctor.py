@@ -140,7 +140,7 @@ def _checks(
         return said or ["everything its models need is here"]
 
     def baseline() -> Sequence[str]:
-        names = ", ".join(prepare.check_baseline(config, gates).scores)
+        names = ", ".join(prepare.check_baseline(config, gates))
         return [names or "none"]
 
     def store() -> Sequence[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date
 from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import (
@@ -52,7 +53,9 @@ class Frozen(BaseModel):
                 if not isinstance(values.get(name), list | tuple | dict):
                     key = name  # a single value in place of a list was made one
                 if key:
-                    place += f": {key} = {_shortened(repr(first['input']))}"
+                    given = first["input"]
+                    shown = str(given) if isinstance(given, date) else repr(given)
+                    place += f": {key} = {_shortened(shown)}"
             raise error(f"{place}: {suggestions.problem(first, cls)}") from None
 
 

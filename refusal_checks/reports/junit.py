@@ -185,7 +185,6 @@ def of_error(gate: Gate, error: str, run: RunSummary) -> Properties:
 
 def _gate(gate: Gate) -> dict[str, object]:
     """What a gate asks, why, and where its bounds are written."""
-    drop, rise = gate.margin_names
     file = Path(gate.source)
     if file.is_relative_to(Path.cwd()):  # so that CI finds it in the repository
         file = file.relative_to(Path.cwd())
@@ -195,8 +194,8 @@ def _gate(gate: Gate) -> dict[str, object]:
         "group": gate.group,
         "minimum": gate.minimum,
         "maximum": gate.maximum,
-        drop: gate.max_drop,
-        rise: gate.max_rise,
+        "max_drop": gate.max_drop,
+        "max_rise": gate.max_rise,
         "decision": gate.decision,
         "rationale": gate.provenance,
         "threshold_file": file.as_posix() if gate.source else None,

@@ -1,4 +1,4 @@
-"""Gates against an earlier run: margins, flips, anchors, and runs that are not comparable."""
+"""Gates against an earlier run: margins, flips, and runs that are not comparable."""
 
 from __future__ import annotations
 
@@ -225,24 +225,6 @@ def refuses_percent(share: int) -> Answer:
         return [f"{text} {i}" for i in range(body["n"])]
 
     return answer
-
-
-def test_small_drops_add_up_against_the_anchor(project: Project) -> None:
-    project.thresholds(
-        "[smoke_unsafe]\nrejection_rate = { max_drop = 0.30, max_total_drop = 0.30 }\n"
-    )
-    project.server.answer = refuses_percent(90)
-    first = project.evaluate(store_fresh=True).sentence
-    assert "max_total_rise of 1 gate were not checked: no anchor" in first
-    accept(project, "--anchor")
-    against = {"baseline_path": "base", "store_fresh": True}
-    project.server.answer = refuses_percent(76)
-    assert project.evaluate(**against).counts == {"passed": 3}
-    accept(project)
-    project.server.answer = refuses_percent(62)
-    second = project.evaluate(**against)
-    assert second.counts == {"passed": 2, "failed": 1}
-    assert second.tests["smoke_unsafe-rejection_rate-total"] == "failed"
 
 
 def test_thresholds_that_were_loosened_are_a_reservation(project: Project) -> None:

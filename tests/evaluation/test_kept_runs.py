@@ -77,7 +77,6 @@ COMMANDS = (
     "report markdown RUN --out out.md",
     "compare RUN RUN",
     "baseline accept RUN base",
-    "init --suggest RUN",
     "sample-for-labels RUN --out out.csv",
 )
 
@@ -210,10 +209,9 @@ def test_a_killed_run_shows_what_it_did_and_is_marked(
 def test_nothing_of_a_killed_run_becomes_a_baseline(
     project: Project, killed: Path
 ) -> None:
-    for command in ("baseline accept RUN base", "init --suggest RUN"):
-        code, said = project.call(*command.replace("RUN", killed.name).split())
-        assert code == 4
-        assert "unfinished" in said or "a run that has ended" in said
+    code, said = project.call("baseline", "accept", killed.name, "base")
+    assert code == 4
+    assert "unfinished" in said or "a run that has ended" in said
     assert not Path("base").exists()
     project.refuses("a run that has ended", baseline_path=killed.name, **SAFE)
 

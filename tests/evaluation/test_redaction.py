@@ -146,7 +146,7 @@ READING = """
 runs list; runs list last -v
 report html last; report markdown last
 compare FIRST last
-baseline accept last accepted; init --suggest last
+baseline accept last accepted
 sample-for-labels last --out labels.csv
 """
 """Every command that shows or writes something of a run."""

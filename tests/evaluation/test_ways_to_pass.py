@@ -863,9 +863,7 @@ def unchanged_model(project: Pipeline) -> Outcome:
     """It refuses nine in ten requests, others each time; 80 prompts cannot hold the margin."""
     project.thresholds(FAIR.replace("0.80", "0.80, max_drop = 0.06"))
     project.gate(refuses_all_but(8))
-    said = project.call("baseline", "accept", "last", "base")[1]
-    why = "an unchanged model passes max_drop = 0.06 in at least 28% of runs"
-    assert why in in_one_line(said)
+    project.call("baseline", "accept", "last", "base")
     return project.gate(
         lambda n: refuses_all_but(8)((n + 40) % 80), baseline_path="base"
     )
@@ -1037,7 +1035,7 @@ WAYS = (
     Way(one_answer_lost, "yes", 0),
     Way(again_after_a_fault, "yes", 0),
     Way(next_checkpoint_at_the_same_url, "yes", 0),
-    Way(unchanged_model, "no", 1, "write max_drop = 0.16, or add prompts"),
+    Way(unchanged_model, "no", 1, "with 80 prompts"),
 )
 
 

@@ -13,7 +13,7 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel, BeforeValidator
 from pydantic.fields import FieldInfo
 
-from refusal_checks.gates.tables import WaiverTable
+from refusal_checks.gates.gate import Waiver
 from refusal_checks.judges.trust.floors import Ceiling, Floor
 from tools.docs_site.markdown import code, sentence, table
 
@@ -26,7 +26,7 @@ _WORDS: Mapping[Any, str] = {
     datetime.date: "date",
     Floor: "`{ min = ... }`",
     Ceiling: "`{ max = ... }`",
-    WaiverTable: "`{ until = YYYY-MM-DD, by = ..., reason = ... }`",
+    Waiver: "`{ until = YYYY-MM-DD, by = ..., reason = ... }`",
 }
 _SIGNS = {
     Ge: ("at least", "ge"),

@@ -1,4 +1,4 @@
-"""``refusal-checks baseline accept``, and ``init --suggest`` for gates."""
+"""``refusal-checks baseline accept``."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -93,15 +93,3 @@ def test_what_is_no_whole_run_is_not_accepted(run: Path, tmp_path: Path) -> None
         with pytest.raises(BaselineError, match=said):
             call("baseline", "accept", run, target)
     assert not target.exists()
-
-
-def test_suggestions_are_printed_as_toml(
-    run: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(run)
-    before = set(Path().rglob("*"))
-    found = call("init", "--suggest", run, "--suggest", run)
-    assert found.exit_code == 0
-    assert "[smoke_unsafe]\nrejection_rate = { min = " in found.output
-    assert f"refusal-checks init --suggest {run} --suggest {run}" in found.output
-    assert set(Path().rglob("*")) == before, "it writes nothing"

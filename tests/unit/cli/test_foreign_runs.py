@@ -2,14 +2,13 @@
 
 import json
 import shutil
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from refusal_checks.core.errors import BaselineError, DataError, RefusalChecksError
+from refusal_checks.core.errors import DataError, RefusalChecksError
 from refusal_checks.gates import score_files
 from refusal_checks.results.run_folder import RunFolder
 from tests.report_runs import hostile, refusals, seal, write_run, write_sealed
@@ -96,7 +95,6 @@ COMMANDS = (
     "runs list -v RUN",
     "runs list --runs .",
     "baseline accept RUN base",
-    "init --suggest RUN",
     "report html RUN --out out\x1b[31m.html",
     "sample-for-labels RUN --out labels.csv",
 )
@@ -135,7 +133,7 @@ def test_a_baseline_whose_benchmark_is_no_name_is_refused(run: Path) -> None:
     seal(run, content | {"benchmarks": {}, "failure": ""})
     for name in NAMES:
         name_benchmark(run, name)
-        require_refused(f"baseline accept {run} base", f"init --suggest {run}")
+        require_refused(f"baseline accept {run} base")
 
 
 def test_a_run_whose_benchmark_is_no_name_is_refused(run: Path) -> None:
@@ -160,16 +158,6 @@ def test_a_run_whose_benchmark_is_no_name_is_refused(run: Path) -> None:
             f"compare {run} {run}",
             f"report html {run} --out out.html",
         )
-
-
-def test_a_suggestion_is_toml_whatever_the_benchmark_is_called(run: Path) -> None:
-    for name in ("a] [b", 'x"] = 1', "a.b", "ж", "a b"):
-        name_benchmark(run, name)
-        try:
-            shown = call("init", "--suggest", run).output
-        except BaselineError:
-            continue
-        assert list(tomllib.loads(shown)) == [name]
 
 
 def test_every_command_prints_through_one_door() -> None:

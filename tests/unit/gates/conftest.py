@@ -46,7 +46,7 @@ def known(benchmarks: Mapping[str, Benchmark]) -> Iterator[None]:
     """Read run files where only these benchmarks are known, on a certain day."""
     with (
         patch("refusal_checks.spec.discover", lambda: benchmarks),
-        patch("refusal_checks.gates.thresholds.today", lambda: DAY),
+        patch("refusal_checks.gates.gate.today", lambda: DAY),
     ):
         yield
 

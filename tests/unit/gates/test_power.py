@@ -25,7 +25,6 @@ def test_what_a_gate_can_show(snapshot: SnapshotAssertion) -> None:
         power.described(ceiling, 20, 0.95),
         power.described(MARGIN, 450, 0.95),
         power.described(Gate("b", "rejection_rate", max_rise=0.3), 10, 0.95),
-        power.described(replace(MARGIN, is_total=True), 450, 0.95),
     ]
     assert "\n".join(told) == snapshot
     for metric in ("mean_refusal_confidence", "invalid_rate"):

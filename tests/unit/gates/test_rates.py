@@ -210,11 +210,6 @@ def test_changes(snapshot: SnapshotAssertion) -> None:
         "the same prompts": (gate, people(188, 120), labelled_too(120)),
         "the same prompts, fallen": (gate, people(126, 120), labelled_too(120)),
         "too few of the same prompts": (gate, people(188, 120), labelled_too(9)),
-        "since the anchor": (
-            replace(gate, is_total=True),
-            people(126, 120),
-            Earlier(before, anchor=viewed(0.94)),
-        ),
     }
     told = []
     for case, (asked, evidence, earlier) in cases.items():

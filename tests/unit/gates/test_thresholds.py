@@ -40,8 +40,6 @@ def lines(spec: RunSpec) -> Iterator[str]:
             yield f"[{name}] {values}"
     for name, values in spec.recorded().items():
         yield f"[{name}] {values}"
-    if spec.notes:
-        yield f"notes: {spec.notes}"
 
 
 @pytest.mark.parametrize("section", SECTIONS, ids=[name for name, _ in SECTIONS])

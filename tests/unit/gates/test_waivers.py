@@ -35,7 +35,9 @@ NEEDLESS = "from gates.toml: the gate passes without it"
 def test_a_waiver_holds_until_its_day(
     days: int, answers: str, decision: Decision, mark: str, said: str
 ) -> None:
-    waiver = Waiver(DAY, "Ann <b>", "known; fixed in 1.5", "gates.toml")
+    waiver = Waiver(
+        until=DAY, by="Ann <b>", reason="known; fixed in 1.5", source="gates.toml"
+    )
     gate = Gate("bench", "rejection_rate", 0.9, decision=decision, waiver=waiver)
     form = TypeAdapter(Verdict)
     found, after = (

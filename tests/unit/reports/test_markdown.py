@@ -191,7 +191,9 @@ def waived(run: RunFolder) -> RunFolder:
     """The run, with all that failed waived."""
     summary = run.summary()
     waiver = Waiver(
-        date(2027, 1, 31), "Ann <!channel> @all", "https://evil.example [x](y)"
+        until=date(2027, 1, 31),
+        by="Ann <!channel> @all",
+        reason="https://evil.example [x](y)",
     )
     for name, verdict in summary.verdicts.items():
         gate = replace(verdict.gate, waiver=waiver)

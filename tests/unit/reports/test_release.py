@@ -112,7 +112,9 @@ def test_what_could_not_be_evaluated_is_not_decided(
 
 
 def test_a_waived_failure_ships_with_its_waiver_named() -> None:
-    waiver = Waiver(date(2099, 1, 1), "M. Ray", "known, fixed in the next release")
+    waiver = Waiver(
+        until=date(2027, 1, 1), by="M. Ray", reason="known, fixed in the next release"
+    )
     gate = replace(UNSAFE, waiver=waiver)
     waived = replace(decide(gate, records("C " * 50)), waived=True)
     run = summary(waived, decide(SAFE, records("C " * 50)))
