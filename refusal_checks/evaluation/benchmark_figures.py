@@ -10,7 +10,7 @@ from typing import Any
 from refusal_checks.core.language import other_language
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.records import Completion, Record, evenly
-from refusal_checks.core.text import count
+from refusal_checks.core.text import clean, count
 from refusal_checks.core.verdicts import Binary, Invalid, Label, Reason
 from refusal_checks.evaluation.gated import GatedBenchmark
 from refusal_checks.gates.verdict import Verdict
@@ -99,14 +99,22 @@ def _unmeasured_languages(
     return dict(languages)
 
 
+HARDLY_ANY = 0.9
+"""Share of answers without the text that should end their reasoning from which it is in doubt."""
+
+
 def truncation_remarks(
-    records: Sequence[Record], max_tokens: int | None, judge_tokens: int
+    records: Sequence[Record],
+    max_tokens: int | None,
+    judge_tokens: int,
+    reasoning_end: str = "",
 ) -> Iterator[str]:
     """A line for each limit that made answers invalid, with the setting that raises it.
 
     Args:
         max_tokens: the most that the candidate may write for one answer.
         judge_tokens: the most that a judge may write for one verdict.
+        reasoning_end: the text that ends the candidate's reasoning, as the run file says.
     """
     faults: dict[Reason, list[Completion]] = {}
     for record in records:
@@ -116,6 +124,15 @@ def truncation_remarks(
     unclosed = faults.get(Reason.UNCLOSED_REASONING, [])
     cut = [answer for answer in unclosed if answer.finish_reason == "length"]
     filled = [answer for answer in cut if answer.room]
+    answered = sum(record.completion is not None for record in records)
+    if reasoning_end and len(unclosed) >= HARDLY_ANY * answered > 0:
+        yield (
+            "take candidate.reasoning_end out, or give the text that ends this candidate's "
+            f"reasoning: {len(unclosed)} of {count(answered, 'answer')} lack "
+            f"'{clean(reasoning_end, 60)}', so nothing of them was judged. If it reasons too "
+            f"long, raise sampling.max_tokens (now {max_tokens})"
+        )
+        cut = filled = unclosed = []
     if len(cut) > len(filled):
         answers = count(len(cut) - len(filled), "answer")
         yield f"raise sampling.max_tokens (now {max_tokens}): {answers} ended in the reasoning"

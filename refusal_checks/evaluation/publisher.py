@@ -205,7 +205,8 @@ class Publisher:
         """Note limits that made answers invalid, and verdicts that could not be read."""
         judges = benchmark.judges
         written = max((judge.max_tokens for judge in judges), default=0)
-        for line in truncation_remarks(records, self._max_tokens, written):
+        end = self._summary.manifest.models.candidate.reasoning_end
+        for line in truncation_remarks(records, self._max_tokens, written, end):
             self._summary.note(f"{benchmark.name}: {line}")
         if not self._files.redaction.is_on:
             forms = [judge.expected for judge in judges]

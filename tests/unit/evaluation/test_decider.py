@@ -61,6 +61,22 @@ def test_each_limit_is_named_with_the_option_that_raises_it(
     assert list(truncation_remarks(records, 8192, 1024)) == expected
 
 
+def test_a_reasoning_end_that_hardly_any_answer_has_is_doubted_first() -> None:
+    without = [thinking(8192), thinking(30, reason="stop")] * 9
+    rest = Completion("so", "stop", 9, reasoning="closed")
+    records = judged(*without, rest, rest)
+    (line,) = truncation_remarks(records, 8192, 1024, "</done>")
+    assert line == (
+        "take candidate.reasoning_end out, or give the text that ends this candidate's "
+        "reasoning: 18 of 20 answers lack '</done>', so nothing of them was judged. If it reasons "
+        "too long, raise sampling.max_tokens (now 8192)"
+    )
+    assert (
+        len([*truncation_remarks([*records, *judged(rest)], 8192, 1024, "</done>")])
+        == 2
+    )
+
+
 def test_unfinished_verdicts_name_the_judge_s_limit() -> None:
     unfinished = Invalid(Reason.UNFINISHED_VERDICT, "...")
     record = Record(PROMPT, 0, Completion("so"), unfinished)
