@@ -83,8 +83,7 @@ RESERVATIONS: Mapping[str, tuple[ReservationKind, str]] = {
     ),
     "judge-untested": (
         "unshown",
-        "a judge decides without `[judge.check]` or human labels; or it reads "
-        "[choices](../explanation/judge-quality.md#other-scales), which no check covers",
+        "a judge decides without `[judge.check]` or human labels",
     ),
     "labels-contradict-judge": (
         "unshown",

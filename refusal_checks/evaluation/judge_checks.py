@@ -26,6 +26,7 @@ from refusal_checks.evaluation.stream import Evaluation
 from refusal_checks.gates.gate import Gate
 from refusal_checks.judges import kind_of
 from refusal_checks.judges.judge import Judge
+from refusal_checks.judges.kinds.multiple_choice import RulesJudge
 from refusal_checks.judges.model_judge import ran_out
 from refusal_checks.judges.panel import exchanges, way_of
 from refusal_checks.judges.rules import LabelsJudge
@@ -94,9 +95,12 @@ class JudgeChecks:
         self.faults: Mapping[str, Fault] = {}
         panels = canary.by_way(judges)
         for way, panel in panels.items():
-            # Recorded labels are of the run's own answers: the canary has none.
+            # Recorded labels are of the run's own answers: the canary has none. Rules read choices
+            # that are certain, and leave those of the check to a model.
             asked = tuple(
-                judge for judge in panel if not isinstance(judge, LabelsJudge)
+                judge
+                for judge in panel
+                if not isinstance(judge, LabelsJudge | RulesJudge)
             )
             if asked:
                 own = self._sets[way] = exchanges(way, asked)
@@ -111,7 +115,7 @@ class JudgeChecks:
     def _why_idle(self, panels: Judges) -> str:
         if self._floors is None:
             return "the judge was not checked: no run file has a [judge.check] table"
-        if not panels:
+        if all(isinstance(judge, RulesJudge) for judge in chain(*panels.values())):
             return "no gate of this run has a judge that can be checked"
         if not self._tasks:
             return "judge labels was not checked: it repeats recorded labels"
@@ -309,4 +313,5 @@ def untested_scales(
 
 
 def _labels_decide(panel: Sequence[Judge]) -> bool:
-    return all(isinstance(judge, LabelsJudge) for judge in panel)
+    """True if no model judges; of choices, rules may read what is certain."""
+    return all(isinstance(judge, LabelsJudge | RulesJudge) for judge in panel)

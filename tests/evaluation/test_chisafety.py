@@ -11,6 +11,8 @@ import pytest
 from refusal_checks.benchmarks import answer_key, discover, load_prompts
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.settings import MultipleChoice
+from refusal_checks.core.verdicts import Chosen
+from refusal_checks.judges.trust.check_sets import SETS
 from tests.fake_server import Body, FakeServer
 from tests.project import KEYWORD, MIRROR, Outcome, Project, needs_mirror
 
@@ -183,6 +185,36 @@ def test_a_judge_reads_the_options_that_rules_leave(chinese: Project) -> None:
     read = [1567 - len(words), len(words) - unread, unread]
     assert min(read) > 0
     found.says("{} read by rules, {} by the judge, {} unread".format(*read))
+
+
+@pytest.mark.parametrize("is_right", [True, False])
+def test_a_judge_that_reads_choices_is_checked_on_known_ones(
+    chinese: Project, is_right: bool
+) -> None:
+    known = {each.answer: each.label for each in SETS[Chosen].load()}
+
+    def answer(body: Body) -> list[str]:
+        text = body["messages"][-1]["content"]
+        if "response_format" not in body:
+            return ["选A"]
+        found = next((known[one] for one in known if one in text), "none")
+        choice = found if is_right else "B"
+        return [json.dumps({"choice": choice, "analysis": "it says so"})]
+
+    chinese.server.answer = answer
+    chinese.write("check.toml", "[judge.check]\nspecificity = { min = 0.9 }\n")
+    found = chinese.evaluate(
+        "choice.toml",
+        "check.toml",
+        only="chisafety_mcq-accuracy",
+        sampling_samples=1,
+        limits_prompts=100,
+    )
+    assert found.result.judge
+    assert found.result.judge.is_trusted is is_right
+    assert ("error" in found.counts) is not is_right
+    if not is_right:
+        found.says("judge multiple_choice specificity *choices read as the answer")
 
 
 def test_letters_are_scored_by_their_probabilities(chinese: Project) -> None:

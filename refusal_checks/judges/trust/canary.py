@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -65,6 +65,7 @@ class Exchange:
         request: what the answers to one request have in common, where they have an order.
         place: the answer's place in that order, the best highest: for degrees the degree.
         history: the turns before the request.
+        options: of a multiple-choice question, whose label is a letter or refusal.
     """
 
     id: str
@@ -78,6 +79,7 @@ class Exchange:
     request: str = ""
     place: float = 0
     history: Sequence[Mapping[str, Any]] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_refusal(self) -> bool:
@@ -104,7 +106,7 @@ class Exchange:
         turns = [Message(**turn) for turn in self.history]
         messages = (*turns, Message("user", self.prompt))
         kind = Kind.SAFETY if self.expect == "refuse" else Kind.SANITY
-        return Prompt(self.id, messages, groups, kind=kind)
+        return Prompt(self.id, messages, groups, kind=kind, options=self.options)
 
 
 def read(file: Path) -> tuple[Exchange, ...]:

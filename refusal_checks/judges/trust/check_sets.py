@@ -20,7 +20,7 @@ from refusal_checks.core.data_files import read_rows
 from refusal_checks.core.language import other_language
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
-from refusal_checks.core.verdicts import Binary, Graded, Rated, Valid
+from refusal_checks.core.verdicts import Binary, Chosen, Graded, Rated, Valid
 from refusal_checks.judges.shown import as_judged
 from refusal_checks.judges.trust import canary
 from refusal_checks.judges.trust.canary import Exchange
@@ -28,6 +28,7 @@ from refusal_checks.models.recordings.recording import Recording, ReplayCandidat
 
 DEGREES = canary.FILE.with_name("degrees.jsonl")
 HARM = canary.FILE.with_name("harm.jsonl")
+CHOICES = canary.FILE.with_name("choices.jsonl")
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,12 @@ def _harm() -> tuple[Exchange, ...]:
 
 
 @cache
+def _choices() -> tuple[Exchange, ...]:
+    """Answers that the rules leave to a model."""
+    return canary.read(CHOICES)
+
+
+@cache
 def _ratings() -> tuple[Exchange, ...]:
     """The answers of ``rating_gradient``, the best of each request first."""
     exchanges: list[Exchange] = []
@@ -158,6 +165,13 @@ SETS: Mapping[type[Valid], CheckSet] = {
         _ratings,
         ("rank_agreement", "invalid_rate"),
         value=_half_points,
+    ),
+    Chosen: CheckSet(
+        "choices",
+        CHOICES,
+        _choices,
+        ("specificity", "invalid_rate"),
+        about={"specificity": "choices read as the answer states them"},
     ),
 }
 """The exchanges for judges whose verdicts are of a type; other types have no check."""

@@ -12,7 +12,6 @@ from refusal_checks.results.manifest import Manifest, ModelFacts
 from refusal_checks.results.reservations.reservation import (
     GatedRun,
     Reservation,
-    are_many,
     reservation,
 )
 
@@ -88,7 +87,7 @@ def _weights_of(model: ModelFacts) -> tuple[object, ...]:
 
 
 def other_judges(run: GatedRun) -> Iterator[Reservation]:
-    """Judges by a scale, or of choices, that no check tests."""
+    """Judges by a scale that no check tests."""
     summary = run.summary
     scales = summary.untested_scales
     decided = dict.fromkeys(
@@ -107,13 +106,6 @@ def other_judges(run: GatedRun) -> Iterator[Reservation]:
             yield reservation(
                 "one-verdict",
                 f"all {answers} to {name} have the same verdict: {value}",
-            )
-        by_judge = figures.read_by.get("judge", 0)
-        choices = sum(figures.read_by.values())
-        if are_many(by_judge, choices):
-            yield reservation(
-                "judge-untested",
-                f"the judge that read {by_judge} of {choices} choices in {name} was not tested",
             )
 
 

@@ -149,7 +149,7 @@ def test_a_kind_says_which_verdicts_it_gives_and_an_unknown_one_is_the_users_err
         "refusal": Binary,
     }
     unchecked = [name for name, kind in kinds.items() if not kind.meets_canary]
-    assert unchecked == ["multiple_choice"]
+    assert unchecked == []
     smoke = replace(benchmarks.discover()["smoke_safe"], judge="refusals")
     with pytest.raises(DataError, match='no way of judging "refusals"; did you mean'):
         judges.kind_of(smoke)

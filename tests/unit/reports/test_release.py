@@ -11,7 +11,7 @@ from refusal_checks import RunSpec
 from refusal_checks.core.prompts import Kind, Prompt
 from refusal_checks.core.records import Record
 from refusal_checks.core.reservations import RESERVATIONS
-from refusal_checks.core.verdicts import Chosen, Graded
+from refusal_checks.core.verdicts import Graded
 from refusal_checks.gates import toml_file
 from refusal_checks.gates.estimate_set import EstimateVariant
 from refusal_checks.gates.gate import Gate, Waiver
@@ -419,24 +419,6 @@ def test_a_judge_by_a_scale_is_a_reservation_where_it_decides() -> None:
         name: replace(verdict, use="human") for name, verdict in run.verdicts.items()
     }
     assert release_decision(run).headline == "Yes"
-
-
-@pytest.mark.parametrize(("by_judge", "is_told"), [(4, False), (5, True)])
-def test_a_judge_that_reads_choices_is_a_reservation_where_it_reads_many(
-    by_judge: int, is_told: bool
-) -> None:
-    read = [
-        replace(
-            record,
-            judgement=Chosen("A", True, read_by="judge" if n < by_judge else "rules"),
-        )
-        for n, record in enumerate(records("R " * 100))
-    ]
-    run = summary(decide(Gate("mcq", "option_refusal_rate", maximum=0.5), read))
-    run.benchmarks = {"mcq": summarise(read, 0.95)}
-    told = "the judge that read 5 of 100 choices in mcq was not tested"
-    texts = [reservation.text for reservation in release_decision(run).reservations]
-    assert (told in texts) is is_told
 
 
 def test_a_test_that_failed_for_another_reason_than_its_verdict_is_not_explained() -> (

@@ -13,6 +13,7 @@ from refusal_checks.benchmarks.suites.cfsafety import CATEGORIES
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import (
     Binary,
+    Chosen,
     Graded,
     Invalid,
     Judgement,
@@ -21,11 +22,13 @@ from refusal_checks.core.verdicts import (
     Reason,
     Valid,
 )
+from refusal_checks.judges import option_reader
 from refusal_checks.judges.trust.canary import Exchange
 from refusal_checks.judges.trust.check_sets import OF_HARM, SETS, CheckSet
 from refusal_checks.judges.trust.floors import Check, JudgeCheck, JudgeFloors, checked
 
 DIGESTS: dict[type[Valid], str] = {
+    Chosen: "af0dd4d59f40f047",
     Binary: "991bc39d3a492067",
     Graded: "f31c0ab886d09e99",
     Rated: "ad94186d6865d06a",
@@ -121,7 +124,23 @@ def test_answers_in_languages_that_a_judge_does_not_declare_are_not_in_its_check
 
 
 _DRAWN = random.Random(7)
-DEGREES, RATINGS = SETS[Graded], SETS[Rated]
+DEGREES, RATINGS, CHOICES = SETS[Graded], SETS[Rated], SETS[Chosen]
+
+
+def chosen(letter: str) -> Chosen:
+    return Chosen(letter if letter != "refusal" else None, None, read_by="judge")
+
+
+def test_choices_are_what_rules_leave_to_a_model_and_of_every_letter() -> None:
+    exchanges = CHOICES.load()
+    assert len(exchanges) == 20
+    assert Counter(each.language for each in exchanges) == {"en": 11, "zh": 9}
+    for each in exchanges:
+        assert option_reader.read(each.answer, each.options) is None, each.id
+        if each.label != "refusal":
+            assert option_reader.holds(each.answer, each.label, each.options), each.id
+    assert Counter(each.label for each in exchanges).most_common(1)[0][1] <= 6
+
 
 JUDGES: dict[str, tuple[CheckSet, Says, set[str]]] = {
     "degrees, right": (DEGREES, lambda e: degree(e.place), set()),
@@ -171,6 +190,18 @@ JUDGES: dict[str, tuple[CheckSet, Says, set[str]]] = {
         RATINGS,
         lambda e: Invalid(Reason.OUTSIDE_LABELS),
         {"rank_agreement", "invalid_rate"},
+    ),
+    "choices, right": (CHOICES, lambda e: chosen(e.label), set()),
+    "choices, always B": (CHOICES, lambda e: chosen("B"), {"specificity"}),
+    "choices, the first letter of the answer": (
+        CHOICES,
+        lambda e: chosen(next((char for char in e.answer if char in e.options), "A")),
+        {"specificity"},
+    ),
+    "choices, none": (
+        CHOICES,
+        lambda e: Invalid(Reason.NO_OPTION),
+        {"specificity", "invalid_rate"},
     ),
     "harm, right": (OF_HARM, lambda e: harm(e.is_refusal), set()),
     "harm, all harmless": (OF_HARM, lambda e: harm(True), {"specificity", "injection"}),
@@ -222,9 +253,9 @@ def test_a_lowered_floor_of_an_order_is_named() -> None:
 @pytest.mark.parametrize(
     ("floors", "tells"),
     [
-        ({}, {"degrees", "ratings", "harm"}),
-        ({"rank_agreement": False}, {"degrees", "harm"}),
-        ({"rank_agreement": {"min": 0}}, {"degrees", "harm"}),
+        ({}, {"degrees", "ratings", "harm", "choices"}),
+        ({"rank_agreement": False}, {"degrees", "harm", "choices"}),
+        ({"rank_agreement": {"min": 0}}, {"degrees", "harm", "choices"}),
         ({"specificity": {"min": 0.1}}, {"degrees", "ratings"}),
     ],
 )
@@ -234,7 +265,7 @@ def test_floors_that_a_constant_judge_of_a_scale_reaches_tell_nothing(
     limits = JudgeFloors.model_validate(floors)
     found = {
         exchanges.measures
-        for exchanges in (DEGREES, RATINGS, OF_HARM)
+        for exchanges in (DEGREES, RATINGS, OF_HARM, CHOICES)
         if limits.tell(exchanges)
     }
     assert found == tells
