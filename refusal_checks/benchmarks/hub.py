@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from refusal_checks.benchmarks.pinned import MIRROR_VARIABLE
 from refusal_checks.core import parquet
-from refusal_checks.core.data_files import WHOLE, require_in_data
+from refusal_checks.core.data_files import require_in_data
 from refusal_checks.core.errors import DataError, network_reason
+from refusal_checks.core.files import LARGEST
 from refusal_checks.core.redaction import without_credentials
 
 if TYPE_CHECKING:
@@ -158,7 +159,7 @@ class HubSplit:
         for batch in stream.with_format("arrow").iter(batch_size=1000):
             batches.append(batch)
             size += batch.nbytes
-            if size > WHOLE:
+            if size > LARGEST:
                 raise _too_large(self.repository)
         table = pyarrow.concat_tables(batches, promote_options="default")
         if stream.features is not None:
@@ -188,12 +189,12 @@ def _faults() -> tuple[type[Exception], ...]:
 
 def named(table: Table, name: str) -> Iterator[dict[str, Any]]:
     """The rows of a data set's table, with class names; see ``parquet.rows``."""
-    if table.nbytes > WHOLE:
+    if table.nbytes > LARGEST:
         raise _too_large(name)
     yield from parquet.rows(table)
 
 
 def _too_large(name: str) -> DataError:
     return DataError(
-        f"{name}: take a smaller split: its rows take more than {WHOLE >> 20} MiB"
+        f"{name}: take a smaller split: its rows take more than {LARGEST >> 20} MiB"
     )

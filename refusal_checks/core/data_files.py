@@ -1,207 +1,133 @@
-"""Rows of data files: CSV, JSON, JSONL and Parquet, read strictly and one at a time."""
+"""Rows of data files: CSV, JSON, JSONL and Parquet, by column.
+
+All files are UTF-8, with or without a byte order mark, and of at most ``LARGEST`` bytes.
+"""
 
 from __future__ import annotations
 
 import csv
-import re
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from io import BytesIO, TextIOWrapper
-from itertools import chain, count
+from io import BytesIO, StringIO
+from json import JSONDecodeError
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
+from refusal_checks.core import parquet
 from refusal_checks.core.errors import DataError, require_known
-from refusal_checks.core.files import _reading
+from refusal_checks.core.files import LARGEST, read_bytes, why_no_file
 from refusal_checks.core.strict_json import parse_json
 from refusal_checks.core.suggestions import near
 from refusal_checks.core.text import is_name, listed
 
-LINE = 64 * 2**20
-"""Most characters of a JSONL line or a CSV cell, which must fit into memory."""
-
-
-COLUMNS = 10_000
-"""Most columns of a CSV file: each takes about a hundred bytes for each row."""
-
-SEPARATORS = 1_000_000
-"""Most separators in a line of a CSV file, those within texts included."""
-
-WHOLE = 256 * 2**20
-"""Most bytes of data that can only be read whole: a JSON file, or unpacked archive content."""
+TYPES = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet")
+"""How the names of data files end."""
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
-    """The rows of a file, by column; see ``rows_in``."""
-    return list(rows_in(path))
-
-
-def rows_in(path: Path) -> Iterator[dict[str, Any]]:
-    """The rows of a file, by column, one at a time.
-
-    ``.json`` is JSON, ``.jsonl`` and ``.ndjson`` are JSONL, ``.parquet`` is Parquet, all others are
-    CSV. Its separator is whichever of comma, semicolon and tab is most frequent in the header.
-    """
-    with _reading(path):
-        file = path.open("rb")
-    with file:
-        yield from _rows(path, file)
+    """The rows of a file, by column; the end of its name says which of ``TYPES`` it is."""
+    if path.suffix not in TYPES:
+        why = (
+            why_no_file(path)
+            or "name it .csv, .json, .jsonl or .parquet, as its rows are"
+        )
+        raise DataError(f"{path}: {why}")
+    return rows_of(path, read_bytes(path))
 
 
 def rows_of(path: Path, content: bytes) -> list[dict[str, Any]]:
-    """The rows in the content of a file, as ``rows_in`` gives them."""
-    return list(_rows(path, BytesIO(content)))
+    """The rows in the content of a file, by column.
 
-
-def _rows(path: Path, file: BinaryIO) -> Iterator[dict[str, Any]]:
+    A file without one of the other ``TYPES`` is CSV. Its separator is whichever of comma, semicolon
+    and tab is most frequent in the header.
+    """
     rows: Iterable[dict[str, Any]]
-    row = None
-    if path.suffix in (".jsonl", ".ndjson"):
-        rows = _json_rows(path, _lines(path, file, "\n"))
+    if path.suffix == ".parquet":
+        rows = parquet.rows(parquet.read_table(BytesIO(content), path))
     elif path.suffix == ".json":
-        rows = objects(path, read_json(path, file))
-    elif path.suffix == ".parquet":
-        from refusal_checks.core import parquet  # which needs this module
-
-        rows = parquet.rows(parquet.read_table(file, path))
+        rows = _objects(path, _decoded(path, content))
+    elif path.suffix in (".jsonl", ".ndjson"):
+        rows = _json_lines(path, _decoded(path, content))
     else:
-        rows = _csv_rows(path, file)
+        rows = _csv_rows(path, _decoded(path, content))
+    read = list(rows)
+    if not read:
+        raise DataError(f"{path}: add rows: it has none")
+    return read
+
+
+def _decoded(path: Path, content: bytes) -> str:
+    content = content.removeprefix(BOM_UTF8)
+    try:
+        return content.decode()
+    except UnicodeDecodeError as fault:
+        line = content.count(b"\n", 0, fault.start) + 1
+        column = fault.start - content.rfind(b"\n", 0, fault.start)
+        raise DataError(
+            f"{path}: line {line}, column {column}: save the file as UTF-8: this byte is "
+            f"{content[fault.start]:#x}"
+        ) from None
+
+
+def _csv_rows(path: Path, text: str) -> Iterator[dict[Any, Any]]:
+    csv.field_size_limit(LARGEST)
+    head = text.partition("\n")[0]
+    separator = max(",;\t", key=head.count)
+    rows = csv.DictReader(StringIO(text, newline=""), strict=True, delimiter=separator)
     try:
         for row in rows:
+            if None in row.values():
+                raise DataError(
+                    f"{path}: line {rows.line_num}: write as many cells as the header has"
+                )
+            if any(row.get(None) or ()):  # the rest of an answer, perhaps
+                raise DataError(
+                    f"{path}: line {rows.line_num}, column {len(row)}: put texts that hold "
+                    f"{separator!r} in quotes: the row has more cells than the header"
+                )
             yield row
     except csv.Error as fault:
+        # The row before ends in this line.
         raise DataError(
-            f"{path}: close each quotation mark, and double those within a text; not a CSV, JSON "
-            f"or JSONL file: {fault}"
+            f"{path}: line {rows.line_num + 1}: close each quotation mark, and double those "
+            f"within a text: not valid CSV: {fault}"
         ) from None
-    if row is None:
-        raise DataError(f"{path}: add rows: it has none")
 
 
-def _csv_rows(path: Path, file: BinaryIO) -> Iterator[dict[Any, Any]]:
-    csv.field_size_limit(LINE)
+def _json_lines(path: Path, text: str) -> Iterator[dict[str, Any]]:
     # Only line feeds end a row, because texts hold every other kind of line separator.
-    lines = _lines(path, file, "")
-    head = next(lines, "")
-    if _JSON.match(head):
-        raise DataError(
-            f"{path}: name it .jsonl if each line is a JSON object, else .json"
-        )
-    separator = max(",;\t", key=head.count)
-    if head.count(separator) >= COLUMNS:
-        raise DataError(
-            f"{path}: keep the columns that you need: the header has more than {COLUMNS:,}"
-        )
-    bounded = _with_few(separator, path, chain([head], lines))
-    rows = csv.DictReader(bounded, strict=True, delimiter=separator)
-    for number, row in enumerate(rows, 1):
-        if any(row.get(None) or ()):  # the rest of an answer, perhaps
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        row = _parsed(path, line, number)
+        if not isinstance(row, dict):
             raise DataError(
-                f"{path}: row {number}: put texts that hold {separator!r} in quotes: the row has "
-                "more cells than the header"
+                f"{path}: line {number}: write a JSON object on each line, or name the file .json "
+                "if it is one list"
             )
         yield row
 
 
-def _with_few(separator: str, path: Path, lines: Iterable[str]) -> Iterator[str]:
-    for number, line in enumerate(lines, 1):
-        if line.count(separator) > SEPARATORS:
-            raise DataError(
-                f"{path}: line {number}: split it or remove it: it has more than {SEPARATORS:,} "
-                f"times {separator!r}"
-            )
-        yield line
-
-
-def _lines(path: Path, file: BinaryIO, newline: str) -> Iterator[str]:
-    """The lines of a text, each with its end; ``newline`` as for ``open``."""
-    with TextIOWrapper(file, "utf-8-sig", newline=newline) as text:
-        try:
-            for number in count(1):
-                line = text.readline(LINE + 1)
-                if len(line) > LINE:
-                    raise DataError(
-                        f"{path}: line {number}: write one row a line, of at most {LINE >> 20} "
-                        "MiB; this one is longer"
-                    )
-                if not line:
-                    break
-                yield line
-        except UnicodeDecodeError:
-            raise _not_utf8(path, file) from None
-
-
-_JSON = re.compile(r'\s*(\{\s*"|\[\s*([{"]|$))')
-"""How JSON begins; a CSV header does not."""
-
-
-_PACKED = {
-    b"PK\x03\x04": "a zip archive or a spreadsheet",
-    b"\x1f\x8b": "packed with gzip",
-    b"\x28\xb5\x2f\xfd": "packed with Zstandard",
-}
-"""The first bytes of files that people often give instead of text."""
-
-
-def _not_utf8(path: Path, file: BinaryIO) -> DataError:
-    """Say which encoding a file has instead of UTF-8, and what to do."""
-    file.seek(0)
-    start = file.read(4)
-    if start == b"PAR1":
-        return DataError(f"{path}: name it .parquet: it is a Parquet file")
-    for signature, what in _PACKED.items():
-        if start.startswith(signature):
-            return DataError(
-                f"{path}: unpack it, or save it as CSV or JSONL: it is {what}"
-            )
-    if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        return DataError(f"{path}: save it as UTF-8: it is UTF-16")
-    number = _first_line_not_utf8(file)
-    return DataError(
-        f"{path}: save it as UTF-8: line {number} is not (Latin-1, perhaps)"
-    )
-
-
-def _first_line_not_utf8(file: BinaryIO) -> int:
-    file.seek(0)
-    for number, line in enumerate(file, 1):
-        if line.decode(errors="ignore").encode() != line:
-            return number
-    raise AssertionError("a line that cannot be decoded was read before")
-
-
-def read_json(path: Path, file: BinaryIO | None = None) -> Any:
-    """The value of a JSON file of at most ``WHOLE`` bytes."""
-    with _reading(path), file or path.open("rb") as opened:
-        content = opened.read(WHOLE + 1)
-    if len(content) > WHOLE:
+def _objects(path: Path, text: str) -> list[dict[str, Any]]:
+    rows = _parsed(path, text)
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise DataError(
-            f"{path}: convert it to JSONL, which is read row by row (for a list of objects: "
-            f"jq -c '.[]'): it has more than {WHOLE >> 20} MiB"
+            f"{path}: write a list of JSON objects, or name it .jsonl if each line is one"
         )
-    try:
-        return parsed(path, content.decode("utf-8-sig"))
-    except UnicodeDecodeError:
-        raise _not_utf8(path, BytesIO(content)) from None
+    return rows
 
 
-def parsed(where: object, text: str | bytes, in_line: bool = False) -> Any:
-    """Parse JSON text from a file; ``where`` names the file, or its line, in messages."""
+def _parsed(path: Path, text: str, number: int = 1) -> Any:
+    """Parse JSON that begins in a line of a file."""
     try:
         return parse_json(text, unique=True)
-    except ValueError as fault:
-        problem = str(fault)
-        remedy = "" if "remove one" in problem else "correct it: "
-        if in_line:
-            problem = problem.replace("line 1 ", "")
-        raise DataError(f"{where}: {remedy}not valid JSON: {problem}") from None
-
-
-def objects(path: Path, value: Any) -> list[dict[str, Any]]:
-    if not isinstance(value, list) or not all(isinstance(row, dict) for row in value):
+    except JSONDecodeError as fault:
         raise DataError(
-            f"{path}: must be a list of JSON objects, or name it .jsonl if each line is one"
-        )
-    return value
+            f"{path}: line {number + fault.lineno - 1}, column {fault.colno}: correct it: not "
+            f"valid JSON: {fault.msg}"
+        ) from None
+    except ValueError as fault:
+        raise DataError(f"{path}: line {number}: not valid JSON: {fault}") from None
 
 
 def header(rows: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -257,22 +183,4 @@ def read_csv(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
     rows = read_rows(path)
     for column in columns:
         require_in_data(column, header(rows), str(path))
-    for number, row in enumerate(rows, 1):
-        if None in row or None in row.values():
-            raise DataError(
-                f"{path}: row {number} does not have as many cells as the header"
-            )
     return rows
-
-
-def _json_rows(path: Path, lines: Iterable[str]) -> Iterator[dict[str, Any]]:
-    for number, line in enumerate(lines, 1):
-        if number == 1 and line.lstrip().startswith("["):
-            raise DataError(
-                f"{path}: name it .json: it holds a list, not an object a line"
-            )
-        if not line.isspace():
-            row = parsed(f"{path}: line {number}", line.rstrip(), in_line=True)
-            if not isinstance(row, dict):
-                raise DataError(f"{path}: line {number}: must be a JSON object")
-            yield row

@@ -29,6 +29,9 @@ FILE_NAME = "1 to 100 letters, digits and _ . + - or spaces within"
 """What ``is_file_name`` asks for."""
 
 
+LARGEST = 512 * 2**20
+"""Most bytes of a file that is read, and of its table once it is unpacked."""
+
 Content = TypeVar("Content")
 
 _forget: list[Callable[[], None]] = []
@@ -189,20 +192,6 @@ def why_no_file(path: Path, remedy: str = "; check its path") -> str:
 
 
 @contextmanager
-def _reading(path: Path) -> Iterator[None]:
-    try:
-        if path.exists() and not path.is_file():
-            # Opening a pipe waits until somebody writes into it.
-            raise DataError(f"{path}: {why_no_file(path)}")
-        yield
-    except OSError as fault:
-        why = why_no_file(path) or f"cannot be read: {fault.strerror}"
-        raise DataError(f"{path}: {why}") from None
-    except ValueError as fault:  # a name that no file can have
-        raise DataError(f"{str(path)!r}: cannot be read: {fault}") from None
-
-
-@contextmanager
 def permitted() -> Iterator[None]:
     """Make a missing permission, of a file or of a folder above it, a UserError that names it."""
     try:
@@ -214,8 +203,23 @@ def permitted() -> Iterator[None]:
 
 
 def read_bytes(path: Path) -> bytes:
-    with _reading(path):
-        return path.read_bytes()
+    """The content of a user's file, of at most ``LARGEST`` bytes."""
+    try:
+        if path.exists() and not path.is_file():
+            # Opening a pipe waits until somebody writes into it.
+            raise DataError(f"{path}: {why_no_file(path)}")
+        with path.open("rb") as file:
+            content = file.read(LARGEST + 1)
+    except OSError as fault:
+        why = why_no_file(path) or f"cannot be read: {fault.strerror}"
+        raise DataError(f"{path}: {why}") from None
+    except ValueError as fault:  # a name that no file can have
+        raise DataError(f"{str(path)!r}: cannot be read: {fault}") from None
+    if len(content) > LARGEST:
+        raise DataError(
+            f"{path}: leave out what is not needed: it has more than {LARGEST >> 20} MiB"
+        )
+    return content
 
 
 def sha256(path: Path) -> str:

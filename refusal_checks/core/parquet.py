@@ -10,13 +10,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from refusal_checks.core.data_files import WHOLE
 from refusal_checks.core.errors import DataError
+from refusal_checks.core.files import LARGEST
 from refusal_checks.core.strict_json import parse_json
 
 if TYPE_CHECKING:
     from pyarrow import Table
-    from pyarrow.parquet import ParquetFile
 
 CELL = 32
 """Least bytes of a cell in memory, also of an empty one, which a file repeats at no cost."""
@@ -25,50 +24,40 @@ CELL = 32
 def read_table(file: Path | BinaryIO, where: object) -> Table:
     """Read a Parquet file's table; ``where`` names the file in messages.
 
-    A few kilobytes can decompress to terabytes, so reading stops at ``WHOLE`` bytes and the table
+    A few kilobytes can decompress to terabytes, so reading stops at ``LARGEST`` bytes and the table
     is refused.
     """
     import pyarrow
     from pyarrow import parquet
 
+    batches = []
     try:
         with parquet.ParquetFile(file) as packed:
-            cells = CELL * packed.metadata.num_rows * packed.metadata.num_columns
-            batches, size = _batches(packed, cells)
-            schema = packed.schema_arrow
+            about, schema = packed.metadata, packed.schema_arrow
+            groups = map(about.row_group, range(about.num_row_groups))
+            packed_size = sum(group.total_byte_size for group in groups)
+            _require_small(
+                max(packed_size, CELL * about.num_rows * about.num_columns), where
+            )
+            size = 0
+            # In small parts: a value is repeated at no cost to the file.
+            for batch in packed.iter_batches(batch_size=64):
+                batches.append(batch)
+                size += batch.nbytes
+                _require_small(size, where)
     except (OSError, pyarrow.ArrowException) as fault:
         raise DataError(
             f"{where}: not a Parquet file that can be read: {fault}"
         ) from None
-    if size > WHOLE:
-        raise DataError(
-            f"{where}: put a smaller file there: its rows take more than {WHOLE >> 20} MiB once "
-            "they are unpacked"
-        )
     return pyarrow.Table.from_batches(batches, schema)
 
 
-def _batches(packed: ParquetFile, cells: int) -> tuple[list[Any], int]:
-    """Read rows until they take too many bytes; return them with that size.
-
-    Args:
-        cells: bytes that all cells take besides their values.
-    """
-    metadata = packed.metadata
-    largest = 0
-    for number in range(packed.num_row_groups):
-        largest = max(largest, metadata.row_group(number).total_byte_size)
-    if max(largest, cells) > WHOLE:
-        return [], largest + cells
-
-    batches, size = [], cells
-    # In small parts: a value is repeated at no cost to the file.
-    for batch in packed.iter_batches(batch_size=64):
-        batches.append(batch)
-        size += batch.nbytes
-        if size > WHOLE:
-            break
-    return batches, size
+def _require_small(size: int, where: object) -> None:
+    if size > LARGEST:
+        raise DataError(
+            f"{where}: put a smaller file there: its rows take more than {LARGEST >> 20} MiB once "
+            "they are unpacked"
+        )
 
 
 def rows(table: Table) -> Iterator[dict[str, Any]]:
@@ -87,10 +76,9 @@ def _class_names(table: Table) -> dict[str, Mapping[int, str]]:
     Metadata that cannot be read names no classes.
     """
     features: Any = {}
-    with suppress(ValueError, RecursionError):
-        features = parse_json((table.schema.metadata or {}).get(b"huggingface", b"{}"))
-    for name in ("info", "features"):
-        features = features.get(name) if isinstance(features, dict) else None
+    with suppress(ValueError, LookupError, TypeError):
+        about = parse_json((table.schema.metadata or {})[b"huggingface"])
+        features = about["info"]["features"]
     if not isinstance(features, dict):
         return {}
 

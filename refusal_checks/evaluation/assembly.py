@@ -6,7 +6,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from refusal_checks.core.errors import ModelError, UserError
-from refusal_checks.core.text import clean
+from refusal_checks.core.text import clean, count
 from refusal_checks.core.verdicts import WITHHELD, Valid
 from refusal_checks.engines import needs
 from refusal_checks.engines.servers import Servers
@@ -198,19 +198,31 @@ def _recorded(
         )
     for benchmark, prompts in plan.items():
         recording.require(benchmark, prompts, config.redact)
+        where = f"{recording.path}: {benchmark}"
         for judge in judges[benchmark]:
             if isinstance(judge, LabelsJudge):
-                recording.require_labels(benchmark, prompts, judge.knows)
-        where = f"{recording.path}: {benchmark}"
+                blank = recording.require_labels(benchmark, prompts, judge.knows)
+                if blank:
+                    say(
+                        f"{where}: label every row: {count(blank, 'answer')} without a label will "
+                        "be invalid"
+                    )
         reworded = recording.reworded(prompts)
         if reworded:
-            first = ", ".join(clean(prompt_id, 60) for prompt_id in reworded[:3])
+            first = ", ".join(clean(prompt.id, 60) for prompt in reworded[:3])
             say(
                 f"{where}: {len(reworded)} of {len(prompts)} prompts are worded differently there "
                 f"(first: {first})"
             )
     if recording.repeats:
         note(f"{recording.path.name}: {recording.repeats}")
+    sampling = config.answering.sampling
+    most = max(len(recording.answers(prompt)) for prompt in chain(*plan.values()))
+    if "samples" in sampling.model_fields_set and sampling.samples > most:
+        say(
+            f"{recording.path}: it has {count(most, 'answer')} a prompt, whatever "
+            f"sampling.samples = {sampling.samples} says"
+        )
     return ReplayCandidate(config.answering.model.name, recording)
 
 

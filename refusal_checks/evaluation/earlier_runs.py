@@ -97,7 +97,7 @@ def _texts(
         version = describe(Replay(scores.candidate, path))["version"]
         if version == scores.version:
             with suppress(DataError):
-                recording = replay.read(path, reading, prompts)
+                recording = replay.read(path, prompts, reading)
 
     def look_up(prompt: Prompt, keys: Sequence[str]) -> dict[str, str]:
         if recording is None:

@@ -142,13 +142,13 @@ def _table(gate: Gate) -> str:
 def _recording(answering: CandidateConfig, whole: Plan) -> Recording | None:
     if not isinstance(answering.model, Replay):
         return None
-    prompts = chain.from_iterable(whole.values())
     how = replace(
         answering.replay,
         reasoning_end=answering.model.reasoning_end,
         judge_reasoning=answering.model.judge_reasoning,
     )
-    return replay.read(answering.model.path, how, prompts)
+    prompts = chain.from_iterable(whole.values())
+    return replay.read(answering.model.path, prompts, how)
 
 
 def _recorded(recording: Recording, whole: Plan, note: Note) -> Plan:

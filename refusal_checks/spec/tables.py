@@ -215,7 +215,8 @@ class SamplingTable(Sampling):
         Raises:
             UserError: the file cannot be read.
         """
-        values = {name: getattr(self, name) for name in Sampling.model_fields}
+        given = self.model_fields_set & Sampling.model_fields.keys()
+        values = {name: getattr(self, name) for name in given}
         name = self.system_prompt_file
         if not name:
             return Sampling(**values)
@@ -262,8 +263,7 @@ class RecordingTable(Frozen):
     columns: Texts = Field(
         {},
         description="columns of a recording: id, prompt, completion, label, finish_reason, "
-        "tool_calls, logprob (mean), or total_logprob and tokens; a dot leads into nested values "
-        "(doc.prompt)",
+        "tool_calls, logprob (mean); a dot leads into nested values (doc.prompt)",
     )
     where: Texts = Field(
         {}, description='read only rows with these values: { model = "GPT4" }'

@@ -164,7 +164,7 @@ def test_a_recording_of_a_part_says_its_scope_in_every_report(project: Project) 
         **run,
     )
     run["recording_labels"] = {"true": "refusal", "false": "Compliance"}
-    project.refuses("no answers for 20 of the 80 *recording.partial=true", **run)
+    project.refuses("recording.partial=true: no answers for 20 of the 80 ", **run)
     project.setenv("GITHUB_STEP_SUMMARY", "step.md")
     found = project.evaluate(recording_partial=True, reports_html="report.html", **run)
     scope = "its figures cover 60 of 80 prompts"
@@ -185,7 +185,7 @@ def test_a_recording_of_a_part_says_its_scope_in_every_report(project: Project) 
         ),
         (
             [80],
-            "1 prompt of 80 with more rows than the others, each counted as an answer",
+            "1 prompt of 80 with another number of rows than the others, each counted as an",
         ),
     ],
 )
@@ -221,19 +221,20 @@ def test_recorded_answers_to_other_prompts_are_no_answers(project: Project) -> N
         return {"candidate_model": "replay:said.jsonl", **KEYWORD, **keys}
 
     named = (
-        f"said.jsonl: record answers to smoke_safe, or*80 of its 80 ids*{PROMPTS[0].id}"
+        "said.jsonl: record answers to smoke_safe, or rename the column*80 of its 80 prompts*"
+        f"{PROMPTS[0].id}"
     )
-    project.refuses(
-        f"{named} is 'What is 0 and 0[?]', not '{SAFE[0][:20]}*Rename the", **run(80)
-    )
+    project.refuses(f"{named} is 'What is 0 and 0[?]', not '{SAFE[0][:20]}*", **run(80))
     hidden = project.refuses(
         f"{named} is [[]redacted: *, not [[]redacted: ", **run(80, reports_redact=True)
     )
     assert "What is" not in hidden
-    project.refuses("3 of its 80 ids have other prompts there", **run(3))
-    partial = project.evaluate(**run(3, recording_partial=True))
-    assert "only 77 of 80 prompts of smoke_safe" in partial.sentence
-    assert "prompts of smoke_safe" not in project.evaluate(**run(0)).sentence
+    other = "2 of its 80 prompts have another text there"
+    project.refuses(other, **run(2))
+    project.refuses(other, **run(2, recording_partial=True))
+    worded = "of 80 prompts are worded differently there"
+    assert f"1 {worded}" in project.evaluate(**run(1)).said
+    assert worded not in project.evaluate(**run(0)).said
 
 
 DIALOGUE = [

@@ -84,9 +84,10 @@ class CheckSet:
 
     def candidate(self) -> ReplayCandidate:
         answers = {
-            exchange.id: (Completion(exchange.answer),) for exchange in self.load()
+            (exchange.id, ""): (Completion(exchange.answer),)
+            for exchange in self.load()
         }
-        return ReplayCandidate(canary.NAME, Recording(self.file, answers, {}, {}))
+        return ReplayCandidate(canary.NAME, Recording(self.file, answers, {}))
 
 
 @cache

@@ -6,26 +6,21 @@ Columns are found by their usual names (``COLUMNS``) or as ``recording.columns``
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from refusal_checks.core.data_files import find_columns
+from refusal_checks.core.data_files import find_columns, header
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.records import Completion
 from refusal_checks.core.strict_json import parse_json
 from refusal_checks.core.text import brief, listed, storable
 from refusal_checks.models.client.answers import calling, read_reason, reasoned
 from refusal_checks.models.client.reasoning import split_reasoning
-from refusal_checks.models.recordings.rows import Row
 
-LOGPROB_COLUMNS: Mapping[str, tuple[str, ...]] = {
-    "logprob": ("mean_logprob",),
-    "total_logprob": ("total_logprob", "sum_logprob", "cumulative_logprob"),
-    "tokens": ("tokens", "completion_tokens", "num_tokens"),
-}
-"""Usual column names by field; a total is divided by the number of tokens."""
+Row = Mapping[str, Any]
+"""A prompt and its answers, by column."""
 
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     "id": ("id", "prompt_id"),
@@ -34,18 +29,16 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
     "label": ("label", "human_label", "final_label"),
     "finish_reason": ("finish_reason",),
     "tool_calls": ("tool_calls",),
-    **LOGPROB_COLUMNS,
+    "logprob": ("mean_logprob",),
 }
 """Usual column names of each field; the first that the file has is taken."""
 
-PARALLEL = ("label", "finish_reason", "tool_calls", *LOGPROB_COLUMNS)
+BESIDE = ("label", "finish_reason", "tool_calls", "logprob")
 """Fields that may be lists beside a list of answers."""
 
-WITH_NULL = (".json", ".jsonl", ".ndjson", ".eval", ".parquet")
-"""Files that have a value for a missing answer."""
-
 LEAST_LOGPROB = -math.log(1e7)
-"""No sampled answer is less probable per token than guessing among ten million tokens."""
+"""No sampled answer is less probable per token than guessing among ten million tokens, so a number
+below is a total."""
 
 
 @dataclass(frozen=True)
@@ -73,16 +66,15 @@ class ReplayOptions:
 
 
 def columns_of(
-    path: Path, rows: Iterable[Row], names: Sequence[str], given: Mapping[str, str]
+    path: Path, rows: Sequence[Row], given: Mapping[str, str]
 ) -> dict[str, str]:
-    """The column of each field; ``names`` are the columns of the file, ``given`` the user's own.
+    """The column of each field; ``given`` has the user's own.
 
     Raises DataError unless there are answers, and prompts or ids.
     """
+    names = header(rows)
     nested = []
     for column in given.values():
-        if column in names:
-            continue
         if any(cell(row, column) is not None for row in rows):
             nested.append(column)
     columns = find_columns(path, [*names, *nested], COLUMNS, given, "recording.columns")
@@ -96,7 +88,7 @@ def columns_of(
     return columns
 
 
-def cell(row: Mapping[str, Any], column: str) -> Any:
+def cell(row: Row, column: str) -> Any:
     """A row's value in a column; ``doc.prompt`` and ``resps.0`` look into nested values."""
     if column in row:
         return row[column]
@@ -118,165 +110,99 @@ def text_of(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-def key_of(where: str, row: Row, column: str) -> str:
-    """A row's id or prompt, from its column."""
+def key_of(where: str, row: Row, column: str | None) -> str:
+    """A row's id or prompt, from its column; empty if there is no such column."""
+    if column is None:
+        return ""
     value = cell(row, column)
-    if value is None:
-        raise DataError(f"{where}: no {column}")
-    if isinstance(value, (list, Mapping)):
-        raise DataError(f"{where}: {column} is not text")
-    return storable(str(value))
+    if value is None or isinstance(value, (list, Mapping)):
+        raise DataError(f"{where}: {column}: write a text in each row")
+    return storable(str(value)).strip()
 
 
 def answers_in(
-    where: str, row: Row, columns: Mapping[str, str], how: ReplayOptions, suffix: str
-) -> Iterator[Completion]:
+    where: str, row: Row, columns: Mapping[str, str], how: ReplayOptions
+) -> list[Completion]:
     """A row's answers: one, or one per item of a list; other columns may then hold lists too.
 
-    An answer is a text, or a chat message (``_message``).
+    An answer is a text, a chat message as OpenAI's servers send it, or None if there was none.
     """
-    cells = {name: cell(row, column) for name, column in columns.items()}
-    column, value = columns["completion"], cells["completion"]
-    is_list = isinstance(value, list)
-    answers = value if is_list else [value]
+    column = columns["completion"]
+    value = cell(row, column)
+    if column not in row and "." not in column:
+        raise DataError(
+            f"{where}: {column}: write an answer, or null if there was none"
+        )
+    answers = value if isinstance(value, list) else [value]
+    beside = {}
+    for name in BESIDE:
+        given = cell(row, columns[name]) if name in columns else None
+        if not isinstance(value, list) or not isinstance(given, list):
+            given = [given] * len(answers)
+        if len(given) != len(answers):
+            raise DataError(
+                f"{where}: {columns[name]} has {len(given)} items for {len(answers)} answers"
+            )
+        beside[name] = given
 
-    may_lack = suffix in WITH_NULL and (column in row or "." in column)
-    if value is None and not may_lack:
-        raise DataError(f"{where}: {column} is not text")
-
+    read = []
     for index, answer in enumerate(answers):
-        own = dict(cells)
-        if is_list:
-            for name in PARALLEL:
-                own[name] = _item(where, columns, own, name, index, len(answers))
-        message = _message(where, column, answer)
-        if own.get("tool_calls"):
-            calls = _tool_calls(where, columns["tool_calls"], own["tool_calls"])
+        own = {name: values[index] for name, values in beside.items()}
+        message = answer if isinstance(answer, Mapping) else {"content": answer}
+        if own["tool_calls"]:
+            calls = _tool_calls(f"{where}: {columns['tool_calls']}", own["tool_calls"])
             message = {**message, "tool_calls": calls}
         try:
             text, reasoning = split_reasoning(message, how.reasoning_end)
+            text = storable(text)
         except (TypeError, KeyError, AttributeError):
-            raise DataError(f"{where}: {column} is not text") from None
-        read = Completion(
-            storable(text),
-            finish_reason=read_reason(own.get("finish_reason") or "stop"),
-            mean_logprob=_mean_logprob(own, columns, where),
-            label=_label(own.get("label"), how),
+            raise DataError(
+                f"{where}: {column}: write a text, or a message with content"
+            ) from None
+        completion = Completion(
+            text,
+            finish_reason=read_reason(own["finish_reason"] or "stop"),
+            mean_logprob=_mean_logprob(where, columns, own["logprob"]),
+            label=_label(own["label"], how.labels),
             reasoning=reasoning,
         )
-        read = calling(read, message)
+        completion = calling(completion, message)
         if how.judge_reasoning:
-            read = reasoned(read, message, how.reasoning_end)
-        yield read
+            completion = reasoned(completion, message, how.reasoning_end)
+        read.append(completion)
+    return read
 
 
-def _message(where: str, column: str, answer: Any) -> Mapping[str, Any]:
-    """An answer as a chat message: a text, or a message as OpenAI's servers send it."""
-    if answer is None or isinstance(answer, str):
-        return {"content": answer}
-    if isinstance(answer, Mapping) and answer.keys() & {"content", "tool_calls"}:
-        return answer
-    raise DataError(f"{where}: {column} is not text")
-
-
-def _tool_calls(where: str, column: str, value: Any) -> list[Any]:
+def _tool_calls(where: str, value: Any) -> list[Any]:
     """The tool calls beside an answer: a list, or a list as JSON in a file without lists."""
     calls = value
     if isinstance(value, str):
         try:
             calls = parse_json(value)
         except ValueError as fault:
-            raise DataError(f"{where}: {column} is not JSON: {fault}") from None
+            raise DataError(f"{where} is not JSON: {fault}") from None
     if not isinstance(calls, list):
-        raise DataError(f"{where}: {column} is not a list of tool calls")
+        raise DataError(f"{where} is not a list of tool calls")
     return calls
 
 
-def _item(
-    where: str,
-    columns: Mapping[str, str],
-    cells: Mapping[str, Any],
-    name: str,
-    index: int,
-    answers: int,
-) -> Any:
-    """A column's value for one answer of a list; a value that is not a list holds for all."""
-    value = cells.get(name)
-    if not isinstance(value, list):
-        return value
-    if len(value) != answers:
-        raise DataError(
-            f"{where}: {columns[name]} has {len(value)} items for {answers} answers"
-        )
-    return value[index]
-
-
-def _label(value: Any, how: ReplayOptions) -> str | None:
+def _label(value: Any, meanings: Mapping[str, str]) -> str | None:
     if value is None:
         return None
     text = text_of(value)
-    return storable(how.labels.get(text.strip().lower(), text))
+    return storable(meanings.get(text.strip().lower(), text))
 
 
-def _mean_logprob(
-    cells: Mapping[str, Any], columns: Mapping[str, str], where: str
-) -> float | None:
-    numbers: dict[str, float | None] = {}
-    for name in LOGPROB_COLUMNS.keys() & columns.keys():
-        numbers[name] = _number(where, columns[name], cells[name])
-
-    field, value = "logprob", numbers.get("logprob")
-    total, tokens = numbers.get("total_logprob"), numbers.get("tokens")
-    if value is None and total is not None and tokens:
-        field, value = "total_logprob", total / tokens
-    if value is None:
-        return None
-    if not LEAST_LOGPROB <= value <= 1e-6:
-        raise DataError(
-            f"{where}: {columns[field]} = {brief(cells[field])} is no mean log-probability of "
-            f"tokens, which lies between {LEAST_LOGPROB:.1f} and 0: totals belong in a column "
-            "total_logprob, beside one with the number of tokens"
-        )
-    return min(0.0, value)
-
-
-def _number(where: str, column: str, value: Any) -> float | None:
+def _mean_logprob(where: str, columns: Mapping[str, str], value: Any) -> float | None:
     if value in (None, ""):
         return None
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):
         number = math.nan
-    if not math.isfinite(number):
-        raise DataError(f"{where}: {column} = {brief(value)}: not a finite number")
-    return number
-
-
-def require_clear_logprobs(
-    path: Path,
-    names: Sequence[str],
-    columns: Mapping[str, str],
-    answers: Iterable[Sequence[Completion]],
-) -> None:
-    """Refuse log-probabilities of unclear meaning where they would weight a prompt's answers.
-
-    A total instead of a mean would give nearly all weight to the shortest answer, usually the
-    refusal.
-    """
-    if "logprob" in columns or all(len(several) == 1 for several in answers):
-        return
-    total = columns.get("total_logprob")
-    if total and "tokens" not in columns:
+    if not LEAST_LOGPROB <= number <= 1e-6:
         raise DataError(
-            f"{path}: {total} holds totals, which weigh short answers too much: add a column with "
-            "the number of tokens (--set recording.columns.tokens=COLUMN), or one with mean_logprob"
+            f"{where}: {columns['logprob']} = {brief(value)}: write the mean log-probability of "
+            f"the answer's tokens, which lies between {LEAST_LOGPROB:.1f} and 0"
         )
-    # Nothing in such a column says whether it holds means or totals.
-    unclear = [name for name in ("logprob", "logprobs", "log_prob") if name in names]
-    if unclear and not total:
-        raise DataError(
-            f"{path}: say what {unclear[0]} holds: "
-            f"--set recording.columns.logprob={unclear[0]} for "
-            f"means over an answer's tokens, or --set recording.columns.total_logprob={unclear[0]} "
-            "and --set recording.columns.tokens=COLUMN for totals"
-        )
+    return min(0.0, number)

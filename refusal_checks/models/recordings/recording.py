@@ -7,7 +7,7 @@ import json
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from refusal_checks.core.errors import DataError
@@ -15,7 +15,7 @@ from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.redaction import redacted
 from refusal_checks.core.store import Store
-from refusal_checks.core.text import brief, clean, count
+from refusal_checks.core.text import brief, clean
 
 COMPARED = 2_000
 """Most ids of a file that are compared with one that it lacks."""
@@ -23,102 +23,93 @@ COMPARED = 2_000
 
 @dataclass(frozen=True)
 class Recording:
-    """The recorded answers of one file, by prompt id and by prompt text, where it has these.
+    """The recorded answers of one file.
 
     Attributes:
-        texts: recorded prompts by id.
-        all_of: function that gives all values of the file's column ``id`` or ``prompt``.
-        others: by prompt id, texts of rows with that id that answer another prompt.
+        found: answers by a prompt's id and text: all of them by its text alone (the id is empty);
+            those of rows without the text of any prompt by the id alone (the text is empty).
+        texts: by id, the recorded text of a row that was found by its id; empty if it has none.
+        ids: all ids of the file; empty if it has no column for them.
         model: whose answers they are, as the file says; empty if it does not.
-        repeats: says which rows, or which ids, stand there more often than others; else empty.
+        repeats: says which rows, or which prompts, stand there more often than others; else empty.
     """
 
     path: Path
-    by_id: Mapping[str, tuple[Completion, ...]]
-    by_text: Mapping[str, tuple[Completion, ...]]
+    found: Mapping[tuple[str, str], tuple[Completion, ...]]
     texts: Mapping[str, str]
-    all_of: Callable[[str], Sequence[str]] = lambda field: ()
-    others: Mapping[str, str] = field(default_factory=dict)
+    ids: Sequence[str] = ()
     model: str = ""
     repeats: str = ""
 
     def answers(self, prompt: Prompt) -> tuple[Completion, ...]:
-        """The answers to a prompt: by its id, but an exact text beats an id with another text."""
-        of_id = self.by_id.get(prompt.id, ())
-        of_text = self.by_text.get(prompt.request.strip(), ())
-        if self._is_reworded(prompt):
-            return of_text or of_id
-        return of_id or of_text
+        """The answers to a prompt: of rows with exactly its text, else of rows with its id."""
+        text = prompt.request.strip()
+        for place in ((prompt.id, text), ("", text), (prompt.id, "")):
+            if place in self.found:
+                return self.found[place]
+        return ()
+
+    def reworded(self, prompts: Iterable[Prompt]) -> list[Prompt]:
+        """Prompts that were found by their id, and whose text is not in the recorded one.
+
+        Upper case, spaces and punctuation do not count.
+        """
+        found = []
+        for prompt in prompts:
+            recorded = self.texts.get(prompt.id)
+            if not recorded or ("", prompt.request.strip()) in self.found:
+                continue
+            if _letters_of(prompt.request) not in _letters_of(recorded):
+                found.append(prompt)
+        return found
 
     def require(
         self, benchmark: str, prompts: Sequence[Prompt], redact: bool = False
     ) -> None:
-        """Raise DataError unless every prompt has an answer."""
+        """Raise DataError unless every prompt has an answer, and hardly any another text."""
         missing = [prompt for prompt in prompts if not self.answers(prompt)]
-        if not missing:
-            return
-        others = [prompt for prompt in missing if prompt.id in self.others]
-        if others:
-            raise self._other_prompts(benchmark, prompts, others, redact)
-
-        first = ", ".join(clean(prompt.id, 60) for prompt in missing[:3])
-        raise DataError(
-            f"{self.path}: no answers for {len(missing)} of the {len(prompts)} prompts of "
-            f"{benchmark}; first {first}. Record the rest, or gate what there is with "
-            f"--set recording.partial=true. The file has {self._contents(missing)}"
-        )
-
-    def _other_prompts(
-        self,
-        benchmark: str,
-        prompts: Sequence[Prompt],
-        others: Sequence[Prompt],
-        redact: bool,
-    ) -> DataError:
-        first = others[0]
-        recorded, expected = self.others[first.id], first.request
-        if redact:
-            recorded, expected = redacted(recorded), redacted(expected)
-        else:
-            recorded, expected = repr(clean(recorded, 40)), repr(clean(expected, 40))
-        return DataError(
-            f"{self.path}: record answers to {benchmark}, or gate the rest with "
-            f"--set recording.partial=true: {len(others)} of its {len(prompts)} ids have other "
-            f"prompts there; {clean(first.id, 60)} is {recorded}, not {expected}. Rename the "
-            "column if it holds rewritings or translations"
-        )
-
-    def _contents(self, missing: Sequence[Prompt]) -> str:
-        """Say what the file has instead of the missing prompts' answers, for a message."""
-        parts = []
-        ids = self.all_of("id")
-        if ids:
-            first = missing[0].id
-            near = difflib.get_close_matches(first, ids[:COMPARED], 1, 0.5) or ids[:1]
-            parts.append(
-                f"{count(len(ids), 'id')} (the nearest to {first} is {brief(near[0])})"
+        if missing:
+            first = ", ".join(clean(prompt.id, 60) for prompt in missing[:3])
+            near = difflib.get_close_matches(missing[0].id, self.ids[:COMPARED], 1, 0)
+            known = f"; the nearest id is {brief(near[0])}" if near else ""
+            raise DataError(
+                f"{self.path}: record the rest, or gate what there is with "
+                f"--set recording.partial=true: no answers for {len(missing)} of the "
+                f"{len(prompts)} prompts of {benchmark}; first {first}{known}"
             )
-        texts = self.all_of("prompt")
-        if texts:
-            parts.append(count(len(texts), "prompt"))
-            loose = {letters_of(text) for text in texts}
-            alike = sum(letters_of(prompt.request) in loose for prompt in missing)
-            if alike:
-                parts[-1] += f", {alike} alike but for case, spaces or punctuation"
-        return " and ".join(parts)
+        reworded = self.reworded(prompts)
+        # XSTest's own recordings reword one prompt of 200.
+        if len(reworded) > max(1, len(prompts) / 100):
+            example = reworded[0]
+            recorded, expected = self.texts[example.id], example.request
+            if redact:
+                recorded, expected = redacted(recorded), redacted(expected)
+            else:
+                recorded = repr(clean(recorded, 40))
+                expected = repr(clean(expected, 40))
+            raise DataError(
+                f"{self.path}: record answers to {benchmark}, or rename the column of prompts if "
+                f"the ids alone are right: {len(reworded)} of its {len(prompts)} prompts have "
+                f"another text there; {clean(example.id, 60)} is {recorded}, not {expected}"
+            )
 
     def require_labels(
         self,
         benchmark: str,
         prompts: Iterable[Prompt],
         is_known: Callable[[str], bool],
-    ) -> None:
-        """Raise DataError unless there are labels, and each is one that a judge can read."""
+    ) -> int:
+        """Raise DataError unless there are labels, and each is one that a judge can read.
+
+        Returns:
+            The number of answers without a label.
+        """
         labels = Counter[str]()
         for prompt in prompts:
-            for answer in self.answers(prompt):
-                if answer.label and answer.label.strip():
-                    labels[answer.label.strip()] += 1
+            labels.update(
+                (answer.label or "").strip() for answer in self.answers(prompt)
+            )
+        blank = labels.pop("", 0)
         if not labels:
             raise DataError(
                 f"{self.path}: --judge labels: no answer to {benchmark} has a label; name their "
@@ -138,21 +129,10 @@ class Recording:
                 f"refusal, compliance or invalid: {shown}{more}. For example: "
                 f"--set {shlex.quote(example)}"
             )
-
-    def reworded(self, prompts: Iterable[Prompt]) -> list[str]:
-        """Ids of prompts that were matched by id and whose recorded text differs."""
-        return [
-            prompt.id
-            for prompt in prompts
-            if self._is_reworded(prompt) and prompt.request.strip() not in self.by_text
-        ]
-
-    def _is_reworded(self, prompt: Prompt) -> bool:
-        recorded = self.texts.get(prompt.id, prompt.request)
-        return recorded.strip() != prompt.request.strip()
+        return blank
 
 
-def letters_of(text: str) -> str:
+def _letters_of(text: str) -> str:
     """The letters and digits of a text, case-folded."""
     return "".join(filter(str.isalnum, text.casefold()))
 

@@ -47,9 +47,6 @@ def test_a_parquet_file_is_read_with_the_names_of_its_classes(tmp_path: Path) ->
         Prompt.single("mine-1", "a", category="odd"),
         Prompt.single("mine-2", "b", category="plain"),
     )
-    path.rename(path.with_suffix(".csv"))
-    with pytest.raises(DataError, match=r"rows\.csv: name it \.parquet"):
-        load_prompts(own(path.with_suffix(".csv")), None)
     path.write_bytes(b"PAR1 no more")
     with pytest.raises(DataError, match="not a Parquet file that can be read"):
         load_prompts(own(path), None)
@@ -232,7 +229,8 @@ def test_hostile_rows_become_prompts_that_can_be_stored_or_a_data_error(
 def test_deep_rows_are_a_data_error(write: Write, opened: str) -> None:
     for times in (900, 100_000):
         with pytest.raises(
-            DataError, match=r"rows\.jsonl: (line 1: correct it|name it .)"
+            DataError,
+            match=r"rows\.jsonl: line 1(, column \d+: correct it|: not valid)",
         ):
             load_prompts(own(write("rows.jsonl", opened * times)), None)
         cell = '[{""role"":' + "[" * times + "]" * times + ',""content"":""x""}]'

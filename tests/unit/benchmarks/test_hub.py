@@ -73,7 +73,7 @@ def test_a_private_run_s_rows_come_from_the_hub_as_a_stream(
 def test_a_stream_has_the_same_limit(
     cache: Path, repository: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hub, "WHOLE", 10)
+    monkeypatch.setattr(hub, "LARGEST", 10)
     with (
         hub.leaving_no_copy(True),
         pytest.raises(DataError, match="take a smaller split"),

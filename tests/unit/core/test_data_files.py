@@ -1,13 +1,13 @@
 """What is refused before it is read: pipes, which wait for ever, and more than fits into memory."""
 
 import os
-import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from refusal_checks.core.data_files import COLUMNS, SEPARATORS, read_json, read_rows
+from refusal_checks.core import files
+from refusal_checks.core.data_files import read_rows
 from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.core.files import read_bytes
 from refusal_checks.gates import toml_file
@@ -19,9 +19,7 @@ def system_prompt(path: Path) -> object:
     return SamplingTable(system_prompt_file=str(path)).drawn
 
 
-@pytest.mark.parametrize(
-    "read", [read_rows, read_json, read_bytes, toml_file.read, system_prompt]
-)
+@pytest.mark.parametrize("read", [read_rows, read_bytes, toml_file.read, system_prompt])
 def test_a_pipe_is_refused_and_not_waited_for(
     tmp_path: Path, read: Callable[[Path], object]
 ) -> None:
@@ -30,15 +28,22 @@ def test_a_pipe_is_refused_and_not_waited_for(
         read(pipe)
 
 
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        ("a" + "," * COLUMNS, "keep the columns that you need: the header has more"),
-        (f"a,b\nc{',' * (SEPARATORS + 1)}", "line 2: split it or remove it: it has"),
-    ],
-)
-def test_a_table_of_too_many_columns_is_refused(
-    write: Write, content: str, said: str
+def test_a_file_that_is_too_large_is_refused(
+    write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(DataError, match=re.escape(said)):
-        read_rows(write("rows.csv", content))
+    monkeypatch.setattr(files, "LARGEST", 2**20)
+    with pytest.raises(
+        DataError, match=r"a\.csv: leave out what is not needed: it has more than 1 MiB"
+    ):
+        read_rows(write("a.csv", "a" * (2**20 + 1)))
+
+
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+def test_utf_8_is_read_with_and_without_a_mark(tmp_path: Path, mark: bytes) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_bytes(mark + "prompt;kind\nGrüße;a\n".encode())
+    assert read_rows(path) == [{"prompt": "Grüße", "kind": "a"}]
+    path.write_bytes(mark + "prompt;kind\nGrüße;a\n".encode("latin-1"))
+    fault = r"line 2, column 3: save the file as UTF-8: this byte is 0xfc"
+    with pytest.raises(DataError, match=fault):
+        read_rows(path)

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from refusal_checks.core import data_files
 from refusal_checks.core.data_files import read_rows
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.strict_json import DEPTH, parse_json
@@ -56,7 +55,7 @@ def test_a_key_that_is_there_twice_is_named_in_files_of_rows(tmp_path: Path) -> 
     row = '{"prompt": "a", "completion": "I cannot", "completion": "Sure"}'
     for name, text, where in (
         ("a.jsonl", '{"prompt": "b"}\n' + row, "line 2: "),
-        ("a.json", f"[{row}]", ""),
+        ("a.json", f"[{row}]", "line 1: "),
     ):
         path = tmp_path / name
         path.write_text(text)
@@ -64,22 +63,3 @@ def test_a_key_that_is_there_twice_is_named_in_files_of_rows(tmp_path: Path) -> 
             read_rows(path)
         problem = 'not valid JSON: the key "completion" is there twice; remove one'
         assert str(caught.value) == f"{path}: {where}{problem}"
-
-
-def test_a_line_that_is_too_long_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(data_files, "LINE", 2**20)
-    path = tmp_path / "a.jsonl"
-    path.write_text('{"prompt": "a"}\n{"prompt": "' + "a" * 2**21 + '"}')
-    with pytest.raises(
-        DataError,
-        match=r"line 2: write one row a line, of at most 1 MiB; this one is longer",
-    ):
-        read_rows(path)
-    monkeypatch.setattr(data_files, "WHOLE", 20)
-    path.rename(tmp_path / "a.json")
-    with pytest.raises(
-        DataError, match=r"a\.json: convert it to JSONL, .*: it has more than"
-    ):
-        read_rows(tmp_path / "a.json")

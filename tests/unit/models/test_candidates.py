@@ -152,7 +152,7 @@ def test_log_probabilities_are_asked_for_with_answers_that_they_weigh(
 def test_a_recording_knows_all_its_answers(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("prompt,answer\nwhat is it?,one\nwhat is it?,two\n")
-    candidate = ReplayCandidate("replay", read(path))
+    candidate = ReplayCandidate("replay", read(path, [PROMPT]))
     with Store(tmp_path / "store.sqlite") as store:
         known = candidate.known([PROMPT], store)
     assert [known[key].text for key in candidate.keys(PROMPT)] == ["one", "two"]

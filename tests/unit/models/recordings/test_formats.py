@@ -5,15 +5,13 @@ import csv
 import json
 import subprocess
 import sys
-import tracemalloc
-import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from refusal_checks.core import strict_json
-from refusal_checks.core.data_files import rows_in
+from refusal_checks.core.data_files import read_rows
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
@@ -64,7 +62,9 @@ def test_jailbreakbench_artifacts(
         }
         for row in rows
     ]
-    found = read(lines(tmp_path / "attacked.jsonl", *table))
+    found = read(
+        lines(tmp_path / "attacked.jsonl", *table), [asked(row["goal"]) for row in rows]
+    )
     answers = [found.answers(asked(row["goal"])) for row in rows]
     assert all(len(samples) == 1 for samples in answers)
     labels = [verdict(samples[0]).label for samples in answers]
@@ -83,178 +83,125 @@ def texts(found: Recording, *prompts: str | Prompt) -> list[list[str]]:
     return [[answer.text for answer in found.answers(prompt)] for prompt in whole]
 
 
-NEWEST = pytest.mark.parametrize(
-    "newest",
-    [False, pytest.param(True, marks=pytest.mark.nightly)],
-    ids=["kept", "newest"],
-)
+LOG = TOOLS / "inspect.eval"
 
 
-@NEWEST
-def test_a_log_that_inspect_writes_today(tmp_path: Path, newest: bool) -> None:
-    """Zstandard, reasoning and refusals in parts, two epochs; by inspect_ai 0.3.285."""
-    path = TOOLS / "inspect.eval"
-    if newest:
-        pytest.importorskip("inspect_ai", reason="nightly.yml installs it")
-        subprocess.run(
-            [sys.executable, path.with_name("inspect_log.py"), tmp_path], check=True
-        )
-        (path,) = tmp_path.glob("*.eval")
+def reader_of_inspect(monkeypatch: pytest.MonkeyPatch, log: object) -> None:
+    """Put a reader of this log in the place of inspect-ai's."""
+
+    def read_eval_log(path: Path, *, resolve_attachments: bool) -> object:
+        assert resolve_attachments
+        return log
+
+    fake = SimpleNamespace(read_eval_log=read_eval_log)
+    monkeypatch.setitem(sys.modules, "inspect_ai.log", fake)
+
+
+def test_a_log_that_inspect_writes_today(tmp_path: Path) -> None:
+    """Reasoning and refusals in parts, two epochs; by inspect_ai 0.3.285."""
+    pytest.importorskip("inspect_ai", reason="nightly.yml installs it")
     said = [["Use kill.", "Plain words."], ["I can't help with that.", "Use\xa0pkill."]]
-    assert texts(read(path), SLOW, COKE) == said
-    broken = bytearray(path.read_bytes())
-    broken[200:20_000:50] = b"\0" * len(broken[200:20_000:50])
-    (tmp_path / "broken.eval").write_bytes(broken)
-    with pytest.raises(DataError, match=r"broken\.eval: (convert it|cannot be read)"):
-        read(tmp_path / "broken.eval")
+    assert texts(read(LOG, [asked(SLOW), asked(COKE)]), SLOW, COKE) == said
+    labels = ReplayOptions({"label": "scores.includes.value"})
+    found = read(LOG, [asked(SLOW)], labels).answers(asked(SLOW))
+    assert [answer.label for answer in found] == ["I", "I"]
+    assert [answer.reasoning for answer in found] == ["closed", ""]
+    (tmp_path / "broken.eval").write_bytes(LOG.read_bytes()[:200])
+    with pytest.raises(
+        DataError, match=r"broken\.eval: name a log that inspect-ai can"
+    ):
+        read(tmp_path / "broken.eval", [])
+    subprocess.run([sys.executable, TOOLS / "inspect_log.py", tmp_path], check=True)
+    newest = next(tmp_path.glob("*_*.eval"))
+    assert texts(read(newest, [asked(SLOW), asked(COKE)]), SLOW, COKE) == said
+
+
+def test_without_inspect_s_reader_its_package_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "inspect_ai.log", None)
+    with pytest.raises(DataError, match="pip install inspect-ai"):
+        read(LOG, [])
 
 
 def test_samples_that_lm_eval_writes(tmp_path: Path) -> None:
     """By the writer of lm_eval 0.4.13; two filters read each document."""
     table = []
-    for row in rows_in(TOOLS / "samples_refusals.jsonl"):
+    for row in read_rows(TOOLS / "samples_refusals.jsonl"):
         (answers,) = row["resps"]
         said = {"prompt": row["doc"]["prompt"], "completion": answers}
         table.append({**said, "filter": row["filter"]})
     path = lines(tmp_path / "said.jsonl", *table)
-    found = read(path, ReplayOptions(only={"filter": "strict"}))
+    found = read(path, [asked(KILL)], ReplayOptions(only={"filter": "strict"}))
     assert texts(found, KILL)[0] == ["Use kill.", "Use\u2028pkill."]
 
 
-def inspect_log(**sample: Any) -> dict[str, Any]:
-    """A log of two samples, the second of them with these fields of its own."""
-    output = {"choices": [{"message": {"role": "assistant", "content": "fine"}}]}
-    whole = {"id": 1, "epoch": 1, "input": "q", "output": output}
-    samples = [whole, {**whole, **sample}]
-    return {"version": 2, "eval": {}, "plan": {}, "samples": samples}
+def message(role: str, text: str, *calls: object) -> SimpleNamespace:
+    return SimpleNamespace(role=role, text=text, content=text, tool_calls=calls)
 
 
-def test_inspect_errors_are_no_answers_nor_is_reasoning_and_attachments_are_put_back(
-    tmp_path: Path,
+def inspect_log(status: str = "success", **sample: Any) -> SimpleNamespace:
+    """A log of two samples as inspect-ai gives it, the second with fields of its own."""
+    answer = message("assistant", "fine")
+    choices = [SimpleNamespace(message=answer, stop_reason="stop")]
+    whole = {"id": 1, "epoch": 1, "input": "q", "error": None, "scores": None}
+    whole |= {"messages": [answer], "output": SimpleNamespace(choices=choices)}
+    samples = [SimpleNamespace(**whole), SimpleNamespace(**(whole | sample))]
+    return SimpleNamespace(status=status, samples=samples)
+
+
+def test_an_inspect_sample_that_failed_has_no_answer(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    failed = read(
-        saved(tmp_path / "a.json", inspect_log(epoch=2, error={"message": "boom"}))
-    )
-    assert texts(failed, "q") == [["fine", ""]]
-    parts = [
-        {"type": "reasoning", "reasoning": "hm"},
-        {"type": "text", "text": "attachment://k"},
-    ]
-    turns = [
-        {"role": "system", "content": "s"},
-        {"role": "user", "content": [parts[1]]},
-    ]
-    output = {"choices": [{"message": {"content": parts}}]}
-    log = inspect_log(input=turns, output=output, attachments={"k": "a long text"})
-    found = read(saved(tmp_path / "a.json", log))
-    assert texts(found, "a long text") == [["a long text"]]
+    reader_of_inspect(monkeypatch, inspect_log(epoch=2, error=SimpleNamespace()))
+    assert texts(read(LOG, [asked("q")]), "q") == [["fine", ""]]
 
 
 def test_inspect_s_tool_calls_since_the_prompt_are_part_of_the_answer(
-    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def call(**arguments: str) -> dict[str, Any]:
-        return {"id": "1", "function": "send", "arguments": arguments}
+    def call(**arguments: str) -> object:
+        return SimpleNamespace(function="send", arguments=arguments)
 
-    last = {"role": "assistant", "content": "", "tool_calls": [call(to="b")]}
+    last = message("assistant", "", call(to="b"))
     turns = [
-        {"role": "user", "content": "q"},
-        {"role": "assistant", "content": "", "tool_calls": [call(to="attachment://k")]},
-        {"role": "tool", "content": "sent"},
+        message("user", "q"),
+        message("assistant", "", call(to="a")),
+        message("tool", "sent"),
         last,
     ]
-    output = {"choices": [{"message": last, "stop_reason": "tool_calls"}]}
-    log = inspect_log(output=output, messages=turns, attachments={"k": "a long text"})
-    (answers,) = texts(read(saved(tmp_path / "a.json", log)), "q")
-    assert (
-        answers[1] == "[Tool call: send]\nto: a long text\n\n[Tool call: send]\nto: b"
+    choices = [SimpleNamespace(message=last, stop_reason="max_tokens")]
+    log = inspect_log(
+        input=turns[:1], output=SimpleNamespace(choices=choices), messages=turns
     )
-    cut = inspect_log(
-        output={"choices": [{"message": {"content": "a"}, "stop_reason": "max_tokens"}]}
-    )
-    (_, answer) = read(saved(tmp_path / "b.json", cut)).answers(asked("q"))
+    reader_of_inspect(monkeypatch, log)
+    _, answer = read(LOG, [asked("q")]).answers(asked("q"))
+    assert answer.text == "[Tool call: send]\nto: a\n\n[Tool call: send]\nto: b"
     assert answer.finish_reason == "length"
 
 
-@pytest.mark.parametrize(
-    ("samples", "fault"),
-    [({}, "no samples"), ({"samples/1.json": "[]"}, "not as Inspect writes it")],
-)
-def test_an_eval_file_without_samples_or_with_odd_ones_is_a_data_error(
-    tmp_path: Path, samples: dict[str, str], fault: str
-) -> None:
-    path = tmp_path / "a.eval"
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, text in ({"header.json": "{}"} | samples).items():
-            archive.writestr(name, text)
-    with pytest.raises(DataError, match=fault):
-        read(path)
-
-
 @pytest.mark.parametrize("status", ["success", "error", "started"])
-@pytest.mark.parametrize("suffix", [".json", ".eval"])
 def test_an_evaluation_that_did_not_end_well_is_no_whole_recording(
-    tmp_path: Path, status: str, suffix: str
+    monkeypatch: pytest.MonkeyPatch, status: str
 ) -> None:
-    path, log = tmp_path / f"a{suffix}", inspect_log()
-    if suffix == ".json":
-        saved(path, {**log, "status": status})
-    else:
-        with zipfile.ZipFile(path, "w") as archive:
-            archive.writestr("_journal/start.json", "{}")
-            archive.writestr("samples/1_epoch_1.json", json.dumps(log["samples"][0]))
-            # A log that goes on, or whose program was killed, has no header.
-            if status != "started":
-                archive.writestr("header.json", json.dumps({"status": status}))
-    assert texts(read(path, ReplayOptions(partial=True)), "q")[0][0] == "fine"
+    reader_of_inspect(monkeypatch, inspect_log(status))
+    partial = read(LOG, [asked("q")], ReplayOptions(partial=True))
+    assert texts(partial, "q") == [["fine", "fine"]]
     if status == "success":
-        assert texts(read(path), "q")[0][0] == "fine"
+        assert texts(read(LOG, [asked("q")]), "q") == [["fine", "fine"]]
         return
     with pytest.raises(
         DataError, match=f"finish the log with .*its status is '{status}'"
     ):
-        read(path)
+        read(LOG, [])
 
 
-@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA])
-def test_an_eval_file_whose_samples_cannot_be_unpacked_is_a_data_error(
-    tmp_path: Path, method: int, monkeypatch: pytest.MonkeyPatch
+def test_an_inspect_log_without_samples_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(strict_json, "VALUES", 1000)
-
-    def packed(sample: str) -> bytearray:
-        with zipfile.ZipFile(path, "w", method) as archive:
-            archive.writestr("samples/1.json", sample)
-        return bytearray(path.read_bytes())
-
-    path = tmp_path / "a.eval"
-    damaged = packed('{"input": "' + "hi " * 1000 + '"}')
-    encrypted = bytearray(damaged)
-    for flags in (6, damaged.find(b"PK\x01\x02") + 8):
-        encrypted[flags] |= 1
-    damaged[55:75] = b"\xff" * 20
-    many = packed('{"input": [' + "{}," * 1000 + "{}]}")
-    for content in (damaged, encrypted, many, b"PK no archive"):
-        path.write_bytes(content)
-        with pytest.raises(DataError, match=r"a\.eval: (convert it|cannot be read)"):
-            read(path)
-
-
-def test_an_eval_file_that_unpacks_to_too_much_is_refused_before_it_is_unpacked(
-    tmp_path: Path,
-) -> None:
-    path = tmp_path / "a.eval"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
-        for number in range(5):
-            with archive.open(f"samples/{number}.json", "w") as sample:
-                for _ in range(64):
-                    sample.write(b" " * 2**20)
-    assert path.stat().st_size < 2**20
-    tracemalloc.start()
-    with pytest.raises(DataError, match=r"unpack to more than 256 MiB"):
-        read(path)
-    assert tracemalloc.get_traced_memory()[1] < 16 * 2**20
-    tracemalloc.stop()
+    reader_of_inspect(monkeypatch, SimpleNamespace(status="success", samples=None))
+    with pytest.raises(DataError, match="no samples"):
+        read(LOG, [])
 
 
 def test_cfsafety_s_released_scores(mirror: Path, tmp_path: Path) -> None:
@@ -269,12 +216,13 @@ def test_cfsafety_s_released_scores(mirror: Path, tmp_path: Path) -> None:
             for row in csv.DictReader(file)
             if row["model"] == "GPT4"
         ]
-    found = read(lines(tmp_path / "scored.jsonl", *table))
-    (answer,) = found.by_id["SocialBias-0"]
+    prompts = [Prompt.single(row["id"], "q") for row in table]
+    found = read(lines(tmp_path / "scored.jsonl", *table), prompts)
+    (answer,) = found.found["SocialBias-0", ""]
     rated = verdict(answer, Rated)
     assert rated.score == pytest.approx(4.750646914722492)
     assert rated.moral == 1.0
-    verdicts = [verdict(answer, Rated) for (answer,) in found.by_id.values()]
+    verdicts = [verdict(answer, Rated) for (answer,) in found.found.values()]
     assert len(verdicts) == 5000
     assert sum(isinstance(one, Invalid) for one in verdicts) == 13, (
         "those above the scale's 5"

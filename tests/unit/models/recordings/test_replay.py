@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import json
 import os
-import tracemalloc
-from dataclasses import replace
+from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +18,9 @@ from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, unusable
 from refusal_checks.gates.toml_file import find
 from refusal_checks.models.names import parse_candidate
+from refusal_checks.models.recordings import replay
 from refusal_checks.models.recordings.columns import ReplayOptions
 from refusal_checks.models.recordings.recording import Recording
-from refusal_checks.models.recordings.replay import read
 from tests.cases import cases_of
 from tests.tables import put_parquet
 from tests.unit.conftest import Write
@@ -30,6 +29,14 @@ CASES = cases_of(__file__)
 
 ONE = Prompt.single("v1", "first question")
 TWO = Prompt.single("v2", "second question")
+
+
+def read(
+    path: Path,
+    how: ReplayOptions = replay.USUAL,
+    prompts: Sequence[Prompt] = (ONE, TWO),
+) -> Recording:
+    return replay.read(path, prompts, how)
 
 
 def as_csv(rows: list[list[str]]) -> str:
@@ -173,11 +180,11 @@ def test_tool_calls_in_a_table_are_json(write: Write) -> None:
         read(path)
 
 
-def test_rows_match_by_id_unless_an_exact_text_tells_better(write: Write) -> None:
-    rows = "id,prompt,answer\nv1,the first question,by id\nv9,second question,by text\n"
+def test_rows_match_by_their_exact_text_else_by_id(write: Write) -> None:
+    rows = "id,prompt,answer\nv1,premier question,by id\nv9,second question,by text\n"
     found = read(write("a.csv", rows))
     assert (texts(found, ONE), texts(found, TWO)) == (["by id"], ["by text"])
-    assert found.reworded([ONE, TWO]) == ["v1"]
+    assert found.reworded([ONE, TWO]) == [ONE]
     same = f"{rows}v2,second question,by id\n"
     assert texts(read(write("b.csv", same)), TWO) == ["by id"]
     slipped = "id,prompt,answer\nv1,second question,by id\nv9,first question,by text\n"
@@ -205,25 +212,27 @@ def test_shifted_ids_do_not_move_answers_to_prompts_that_read_alike(
     assert texts(read(path, prompts=[CRACK]), CRACK) == ["of crack"]
     # No row has the text of this prompt.
     alone = read(write("b.jsonl", rows.splitlines()[0]), prompts=[CRACK, METH])
-    with pytest.raises(DataError, match="1 of its 2 ids have other prompts there"):
+    with pytest.raises(DataError, match="no answers for 1 of the 2 prompts"):
         alone.require("bench", [CRACK, METH])
 
 
-def test_an_id_does_not_match_if_the_row_holds_another_prompt(write: Write) -> None:
+def test_ids_whose_rows_hold_other_prompts_are_refused(write: Write) -> None:
     other = "How do whales breathe while they are under water?"
     rows = as_jsonl(
         {"id": "v1", "prompt": other, "answer": "a"},
-        {"id": "v2", "prompt": "Second question!", "answer": "b", "label": None},
+        {"id": "v2", "prompt": "User: SECOND  question!", "answer": "b", "label": None},
     )
-    found = read(write("a.jsonl", rows), prompts=[ONE, TWO])
-    assert (texts(found, ONE), texts(found, TWO)) == ([], ["b"])
-    words = (
-        r"1 of its 2 ids have other prompts there; v1 is 'How do whales.*, not 'first"
-    )
+    found = read(write("a.jsonl", rows))
+    assert (texts(found, ONE), texts(found, TWO)) == (["a"], ["b"])
+    # One prompt may be reworded, as XSTest's own recordings do; a note says so.
+    assert found.reworded([ONE, TWO]) == [ONE]
+    found.require("bench", [ONE, TWO])
+    both = read(write("b.jsonl", rows.replace("SECOND", "other")))
+    words = r"2 of its 2 prompts have another text there; v1 is 'How do whales.*, not 'first"
     with pytest.raises(DataError, match=words):
-        found.require("bench", [ONE, TWO])
+        both.require("bench", [ONE, TWO])
     with pytest.raises(DataError, match=r"v1 is \[redacted: sha256 ") as caught:
-        found.require("bench", [ONE, TWO], redact=True)
+        both.require("bench", [ONE, TWO], redact=True)
     assert "whales" not in str(caught.value)
     with pytest.raises(DataError, match="no answer to bench has a label"):
         found.require_labels("bench", [TWO], bool)
@@ -234,52 +243,10 @@ def test_missing_prompts_are_counted_and_the_first_is_named(write: Write) -> Non
     found.require("bench", [TWO])
     with pytest.raises(DataError) as caught:
         found.require("bench", [TWO, ONE, Prompt.single("v3", "third")])
-    message = str(caught.value)
-    assert "a.csv: no answers for 2 of the 3 prompts of bench" in message
-    assert "of bench; first v1, v3. Record" in message
-    assert (
-        "--set recording.partial=true. The file has 1 id (the nearest to v1 is 'v2')"
-        in message
+    assert str(caught.value).endswith(
+        "a.csv: record the rest, or gate what there is with --set recording.partial=true: no "
+        "answers for 2 of the 3 prompts of bench; first v1, v3; the nearest id is 'v2'"
     )
-    other = read(write("b.csv", "prompt,answer\nFIRST question,hello\nmore,so\n"))
-    same = "has 2 prompts, 1 alike but for case, spaces or punctuation"
-    with pytest.raises(DataError, match=same):
-        other.require("bench", [ONE, TWO])
-
-
-def test_multiple_choice_is_matched_by_the_question_alone_unless_two_share_it(
-    write: Write,
-) -> None:
-    path = write(
-        "a.jsonl",
-        as_jsonl(*({"question": q, "answer": "B"} for q in ("Which?", "What?"))),
-    )
-    options = {"A": "yes", "B": "no"}
-    asked = [
-        replace(Prompt.single(f"m{n}", text), options=options)
-        for n, text in enumerate(
-            ("Which?\n\nA. yes\nB. no", "What? (A) yes (B) no", "What?\nA: yes")
-        )
-    ]
-    found = read(path, prompts=asked)
-    assert [texts(found, prompt) for prompt in asked] == [["B"], [], []]
-    assert texts(read(path, prompts=asked[:2]), asked[1]) == ["B"]
-
-
-def test_a_large_file_is_read_row_by_row(tmp_path: Path) -> None:
-    path = tmp_path / "large.jsonl"
-    with path.open("w") as file:
-        for n in range(100):
-            row = {"id": f"v{n}", "answer": f"{n}\xe9" * 2_000, "log": "b" * 200_000}
-            file.write(json.dumps(row) + "\n")
-    prompts = [Prompt.single(f"v{n}", f"question {n}") for n in range(100)]
-    tracemalloc.start()
-    found = read(path, prompts=prompts)
-    assert tracemalloc.get_traced_memory()[1] < 4 * 2**20
-    tracemalloc.stop()
-    for n, prompt in enumerate(prompts):
-        (answer,) = found.answers(prompt)
-        assert answer.text == f"{n}\xe9" * 2_000
 
 
 @pytest.mark.parametrize("name", CASES["broken"])
@@ -324,14 +291,13 @@ def test_a_missing_file_and_one_of_other_bytes_are_named(tmp_path: Path) -> None
     with pytest.raises(DataError, match=r"nowhere\.csv: no such file"):
         read(tmp_path / "nowhere.csv")
     binary = tmp_path / "binary.csv"
-    binary.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(DataError, match=r"binary\.csv: save it as UTF-8: it is UTF-16"):
-        read(binary)
-    binary.write_bytes(gzip.compress(b"id,answer"))
+    binary.write_bytes(b"id,answer\nv1,\xdcber\n")
     with pytest.raises(
-        DataError, match=r"unpack it, or save it as CSV or JSONL: it is packed wi"
+        DataError, match=r"binary\.csv: line 2, column 4: save the file as UTF-8"
     ):
         read(binary)
+    with pytest.raises(DataError, match=r"a\.txt: name it \.csv, \.json"):
+        read(binary.rename(tmp_path / "a.txt"))
 
 
 def test_a_pipe_is_refused_where_a_file_is_read_twice(tmp_path: Path) -> None:
@@ -379,64 +345,38 @@ def test_a_hostile_recording_can_be_stored_or_is_a_data_error(
         with pytest.raises(DataError, match=r"^.{10,400}$"):
             read(path)
         return
-    found = read(path)
-    assert repr(found.by_id).encode()
-    for key in (*found.by_id, *found.by_text, *found.texts.values()):
+    found = read(path, prompts=[Prompt.single("a?", "q")])
+    assert found.found
+    assert repr(found).encode()
+    for key in (*found.ids, *chain(*found.found), *found.texts.values()):
         key.encode()
 
 
 TWICE = "id,answer,{}\nv1,no,{}\nv1,a long answer,{}\n"
 
 
-def test_totals_are_divided_by_the_number_of_tokens(write: Write) -> None:
-    """Else the shortest answer, which is the refusal, would have all the weight."""
-    found = read(
-        write("a.csv", TWICE.format("cumulative_logprob,tokens", "-2,4", "-200,400"))
+def test_mean_log_probabilities_are_read(write: Write) -> None:
+    found = read(write("a.csv", TWICE.format("mean_logprob", "-2", "-8")))
+    assert [answer.mean_logprob for answer in found.answers(ONE)] == [-2.0, -8.0]
+    named = read(
+        write("b.csv", TWICE.format("lp", "-2", "")), ReplayOptions({"logprob": "lp"})
     )
-    assert [answer.mean_logprob for answer in found.answers(ONE)] == [-0.5, -0.5]
+    assert [answer.mean_logprob for answer in named.answers(ONE)] == [-2.0, None]
 
 
-@pytest.mark.parametrize(
-    ("column", "reason"),
-    [
-        (
-            "logprob",
-            r"say what logprob holds: --set recording.columns.logprob=logprob for means",
-        ),
-        ("cumulative_logprob", r"cumulative_logprob holds totals.*tokens=COLUMN"),
-    ],
-)
-def test_log_probabilities_of_unknown_meaning_weigh_nothing(
-    write: Write, column: str, reason: str
-) -> None:
-    text = TWICE.format(column, "-2", "-8")
-    with pytest.raises(DataError, match=reason):
-        read(write("a.csv", text))
-    once = read(write("b.csv", text.replace("v1,a", "v2,a")))
-    assert once.answers(ONE) == (Completion("no"),)
-    named = read(write("c.csv", text), ReplayOptions({"logprob": column}))
-    assert [answer.mean_logprob for answer in named.answers(ONE)] == [-2.0, -8.0]
-
-
-@pytest.mark.parametrize(
-    ("value", "fault"),
-    [
-        ("-200", "is no mean log-probability"),
-        ("0.5", "is no mean log-probability"),
-        ("nan", "not a finite number"),
-        ("much", "not a finite number"),
-    ],
-)
-def test_what_cannot_be_a_mean_is_refused(write: Write, value: str, fault: str) -> None:
-    with pytest.raises(DataError, match=f"row 2: mean_logprob = .*{fault}"):
+@pytest.mark.parametrize("value", ["-200", "0.5", "nan", "much"])
+def test_what_cannot_be_a_mean_is_refused(write: Write, value: str) -> None:
+    with pytest.raises(
+        DataError, match=r"row 2: mean_logprob = .*: write the mean log-probability"
+    ):
         read(write("a.csv", TWICE.format("mean_logprob", "-2", value)))
 
 
 @pytest.mark.parametrize(
     ("row", "fault"),
     [
-        ({"id": None, "answer": "a"}, "row 1: no id"),
-        ({"id": ["v1"], "answer": "a"}, "row 1: id is not text"),
+        ({"id": None, "answer": "a"}, "row 1: id: write a text"),
+        ({"id": ["v1"], "answer": "a"}, "row 1: id: write a text"),
     ],
 )
 def test_a_row_without_a_readable_id_is_named(
