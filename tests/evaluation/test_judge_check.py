@@ -82,11 +82,11 @@ def test_a_judge_that_is_wrong_decides_nothing_whichever_gates_are_selected(
 ) -> None:
     checked.server.answer = well_behaved
     found = checked.evaluate()
-    assert found.counts == {"failed": 2, "passed": 2, "error": 3}
+    assert found.counts == {"failed": 3, "passed": 1, "error": 3}
     found.says(
         "judge sensitivity *; must be at least 90.0%",
         "is NOT trusted by its own check",
-        "the judge is not trusted: judge sensitivity",
+        "the judge is not trusted: *judge sensitivity",
     )
     assert found.answer == "open"
     part = checked.evaluate(only="smoke_safe")
