@@ -22,7 +22,6 @@ from refusal_checks.evaluation.gated import GatedBenchmark, gated_benchmarks
 from refusal_checks.evaluation.judge_checks import (
     JudgeChecks,
     untested,
-    untested_scales,
 )
 from refusal_checks.evaluation.planning import (
     Task,
@@ -33,6 +32,7 @@ from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Gate, measured_id
 from refusal_checks.gates.score_files import Scores
+from refusal_checks.judges import kind_of
 from refusal_checks.models.names import DEMO_RECORDINGS, remark_on
 from refusal_checks.results.redact import Redaction
 from refusal_checks.results.run_folder import earlier_scores
@@ -186,10 +186,12 @@ def _note_untested(
     labelled_by = config.answering.replay.labelled_by
     if config.answering.model.name in DEMO_RECORDINGS:
         labelled_by = ""  # demo:judge, which passes its check
-    summary.untested = untested(gates, benchmarks, judges, config.trust, labelled_by)
-    summary.untested_scales = untested_scales(
-        gates, benchmarks, judges, config.trust, labelled_by
-    )
+    found = untested(gates, benchmarks, judges, config.trust, labelled_by)
+    for name, why in found.items():
+        if kind_of(benchmarks[name]).verdicts.scale:
+            summary.untested_scales[name] = why
+        else:
+            summary.untested = why
 
 
 def _task(config: RunConfig, assembled: Assembly, store: Store) -> Task:
