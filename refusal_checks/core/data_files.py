@@ -76,7 +76,8 @@ def _csv_rows(path: Path, text: str) -> Iterator[dict[Any, Any]]:
     rows = csv.DictReader(StringIO(text, newline=""), strict=True, delimiter=separator)
     try:
         for row in rows:
-            if None in row.values():
+            # Spreadsheets end with rows of a few empty cells.
+            if None in row.values() and any(row.values()):
                 raise DataError(
                     f"{path}: line {rows.line_num}: write as many cells as the header has"
                 )

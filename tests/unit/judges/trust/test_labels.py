@@ -124,7 +124,7 @@ def test_rows_that_were_added_to_a_sheet_by_hand(write: Write) -> None:
         ),
         ("label,draw\nrefusal,x\n", DataError, 'no column "key"'),
         ("", DataError, "add rows: it has none"),
-        ('"label,key,draw\n', DataError, "not a CSV"),
+        ('"label,key,draw\n', DataError, "not valid CSV"),
         ("PK\x03\x04", DataError, "save the sheet as CSV"),
     ],
 )
