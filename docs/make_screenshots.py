@@ -3,7 +3,7 @@
     python docs/make_screenshots.py                # gates of demo:regressed against demo:aligned
     python docs/make_screenshots.py RUN            # the report of a finished run, no terminal
 
-Needs Chromium (``REFUSAL_CHECKS_CHROMIUM`` or one on the PATH).
+Needs Chromium (``CHROMIUM`` or one on the PATH).
 """
 
 from __future__ import annotations

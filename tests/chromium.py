@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page
 
-VARIABLE = "REFUSAL_CHECKS_CHROMIUM"
+VARIABLE = "CHROMIUM"
 """The environment variable that names the program."""
 
 ROWS = "#list > details"

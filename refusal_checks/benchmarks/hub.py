@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from refusal_checks.benchmarks.pinned import MIRROR_VARIABLE
+from refusal_checks.benchmarks.pinned import CONNECT, MIRROR_VARIABLE
 from refusal_checks.core import parquet
 from refusal_checks.core.data_files import require_in_data
 from refusal_checks.core.errors import DataError, network_reason
@@ -61,11 +61,15 @@ class HubSplit:
 
         path = mirror / self.folder / f"{self.split}-00000-of-00001.parquet"
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_table(self._download(), path)
+        write_table(self._download(CONNECT), path)
 
     def rows(self, mirror: Path | None) -> Table:
         """The split as a pyarrow table, from a mirror if given, else from the hub."""
-        return self._mirrored(mirror) if mirror else self._download()
+        if mirror:
+            return self._mirrored(mirror)
+        return self._download(
+            f"name a mirror with --data DIR or {MIRROR_VARIABLE}, or {CONNECT}"
+        )
 
     def table(
         self, mirror: Path | None, required: Sequence[str], optional: Sequence[str] = ()
@@ -110,7 +114,7 @@ class HubSplit:
                 f"{files[0].parent}: put the files of one split there: {fault}"
             ) from None
 
-    def _download(self) -> Table:
+    def _download(self, remedy: str) -> Table:
         import datasets  # takes seconds to import
         from huggingface_hub import constants
 
@@ -130,10 +134,14 @@ class HubSplit:
                 return self._collected(data)
             return data.data.table
         except _faults() as fault:
-            raise DataError(self._why(fault)) from fault
+            raise DataError(self._why(fault, remedy)) from fault
 
-    def _why(self, fault: Exception) -> str:
-        """Say what to do about a data set that could not be loaded, and why."""
+    def _why(self, fault: Exception, remedy: str) -> str:
+        """Say what to do about a data set that could not be loaded, and why.
+
+        Args:
+            remedy: what to do if the network is the reason.
+        """
         config = f" {self.config}," if self.config else ""
         where = (
             f"{self.repository},{config} split {self.split} (revision {self.revision})"
@@ -146,8 +154,8 @@ class HubSplit:
         if "Unknown split" in reason or "Bad split" in reason:
             return f"{where}: the data set has no such split: {reason}"
         return (
-            f"name a mirror with --data DIR or {MIRROR_VARIABLE}, or connect this machine to the "
-            f"network: {where} could not be loaded: {without_credentials(network_reason(fault))}"
+            f"{remedy}: {where} could not be loaded: "
+            f"{without_credentials(network_reason(fault))}"
         )
 
     def _collected(self, stream: Any) -> Table:

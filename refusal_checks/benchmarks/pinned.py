@@ -11,6 +11,9 @@ from refusal_checks.core.redaction import without_credentials
 
 MIRROR_VARIABLE = "REFUSAL_CHECKS_DATA"
 
+CONNECT = "connect this machine to the network"
+"""The remedy where data cannot be downloaded; a run can be given a mirror instead."""
+
 
 @dataclass(frozen=True)
 class PinnedFile:
@@ -33,7 +36,7 @@ class PinnedFile:
         return (mirror / self.path).is_file()
 
     def pull(self, mirror: Path) -> None:
-        _retrieve(self, mirror / self.path)
+        _retrieve(self, mirror / self.path, CONNECT)
 
 
 def mirror_folder(named: str | None = None) -> Path | None:
@@ -56,7 +59,10 @@ def fetch(file: PinnedFile, mirror: Path | None) -> Path:
         import pooch  # imports requests, which collection need not wait for
 
         cache = Path(pooch.os_cache("refusal-checks")) / file.revision[:12] / file.path
-        return _retrieve(file, cache)
+        remedy = (
+            f"name a mirror that holds {file.path} with --data DIR or {MIRROR_VARIABLE}"
+        )
+        return _retrieve(file, cache, f"{remedy}, or {CONNECT}")
     path = mirror / file.path
     if not path.is_file():
         raise DataError(
@@ -72,13 +78,13 @@ def fetch(file: PinnedFile, mirror: Path | None) -> Path:
     return path
 
 
-def _retrieve(file: PinnedFile, path: Path) -> Path:
+def _retrieve(file: PinnedFile, path: Path, remedy: str) -> Path:
     import pooch
 
     if not file.url:
         raise DataError(
-            f"{file.path} is not offered for download: put the authors' file into a mirror and "
-            f"name that with --data or {MIRROR_VARIABLE}"
+            f"{file.path} is not offered for download: put the authors' file into the mirror that "
+            f"a gate run names with --data or {MIRROR_VARIABLE}"
         )
     try:
         pooch.retrieve(
@@ -86,8 +92,7 @@ def _retrieve(file: PinnedFile, path: Path) -> Path:
         )
     except (OSError, ValueError) as fault:
         raise DataError(
-            f"name a mirror that holds {file.path} with --data DIR or {MIRROR_VARIABLE}, or "
-            f"connect this machine to the network: {file.url} could not be downloaded: "
+            f"{remedy}: {file.url} could not be downloaded: "
             f"{without_credentials(network_reason(fault))}"
         ) from fault
     return path

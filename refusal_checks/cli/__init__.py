@@ -18,7 +18,7 @@ import typer
 
 from refusal_checks import __version__
 from refusal_checks.cli._common import echo
-from refusal_checks.core import extensions
+from refusal_checks.core import extensions, variables
 from refusal_checks.core.errors import RefusalChecksError, UserError, reason
 from refusal_checks.core.text import clean_lines
 
@@ -101,6 +101,7 @@ def _load_named(words: Sequence[str]) -> None:
 def main() -> None:
     """Run the command. An error is one message on stderr; wrong input gives exit code 4."""
     try:
+        variables.require_known()
         _load_named(sys.argv[1:])
         for fault in extensions.faults():
             _complain(fault)

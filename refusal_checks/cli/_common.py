@@ -45,7 +45,8 @@ def writing(path: Path) -> Iterator[None]:
         yield
     except OSError as fault:
         raise DataError(
-            f"{path}: cannot be written: {fault.strerror or fault}"
+            f"{path}: make {path.parent} a folder that you can write to: "
+            f"{fault.strerror or fault}"
         ) from None
 
 

@@ -33,7 +33,10 @@ def pull(folder: Folder, benchmark: Names = None, thresholds: Files = None) -> N
     """Download the benchmarks' data into DIR, for --data DIR or REFUSAL_CHECKS_DATA=DIR."""
     folder.mkdir(parents=True, exist_ok=True)
     failed = []
-    for public in _selected(benchmark, thresholds):
+    selected = _selected(benchmark, thresholds)
+    if not selected:
+        echo("nothing to pull: these benchmarks need no public data")
+    for public in selected:
         try:
             with hub.leaving_no_copy(is_redacted()):
                 entry = mirror_index.pull(public, folder)
@@ -54,13 +57,16 @@ def _selected(
     if files:
         spec = RunSpec.read(*files)
         catalogue = dict(spec.catalogue())
-        chosen += [name for name in spec.benchmarks if catalogue[name].resources]
+        chosen += spec.evaluated
     for name in chosen:
         require_known(name, catalogue, "--benchmark", "benchmark", DataError)
-    benchmarks = [catalogue[name] for name in dict.fromkeys(chosen or catalogue)]
+    are_named = bool(names or files)
+    benchmarks = [
+        catalogue[name] for name in dict.fromkeys(chosen if are_named else catalogue)
+    ]
     public = [benchmark for benchmark in benchmarks if benchmark.resources]
     gated = [benchmark.name for benchmark in public if benchmark.is_gated]
-    if chosen or not gated:
+    if are_named or not gated:
         return public
     echo(
         f"SKIPPED  {', '.join(gated)}: accept their conditions, then name them with --benchmark: "

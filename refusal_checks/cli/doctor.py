@@ -22,7 +22,8 @@ from refusal_checks.engines import devices, vllm
 from refusal_checks.engines.vllm import ENGINE
 from refusal_checks.evaluation.configure import configure, folders
 from refusal_checks.gates import power, toml_file
-from refusal_checks.models.names import Served
+from refusal_checks.models.identity import describe
+from refusal_checks.models.names import Model, Served
 from refusal_checks.spec import Layer, RunSpec
 
 THRESHOLDS = Path("thresholds") / "default.toml"
@@ -156,7 +157,15 @@ def _checks(
 
     def judge() -> Sequence[str]:
         assembly.build_judges(config, gates, servers, said.append)
-        return [judge.name for judge in config.judging.judges]
+        lines = []
+        for judge in config.judging.judges:
+            lines.append(judge.name)
+            if _is_same(judge.model, config.answering.model):
+                lines.append(
+                    f"{judge.name} is the candidate itself: name another judge, or the run ends "
+                    "with 7, not proven (judge-is-candidate)"
+                )
+        return lines
 
     def data() -> Sequence[str]:
         plan = assembly.load(config, gates, said.append).plan
@@ -170,12 +179,18 @@ def _checks(
         ] + shown
 
     servers = Engines(prepare.pool_settings(config), config.store.parent)
-    yield "engine", engine
     yield "baseline", baseline
     yield "store", store
+    yield "engine", engine
     yield "candidate", candidate
     yield "judge", judge
     yield "data", data
+
+
+def _is_same(judge: Model, candidate: Model) -> bool:
+    """True if a judge has the candidate's weights and adapter."""
+    first, second = describe(judge), describe(candidate)
+    return all(first.get(key) == second.get(key) for key in ("version", "adapter"))
 
 
 def require_compiler() -> None:

@@ -1,11 +1,12 @@
 """``refusal-checks init``: the files that a repository needs to gate its models."""
 
+import os
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from refusal_checks.cli._common import echo
+from refusal_checks.cli._common import echo, writing
 from refusal_checks.version import SOURCE, __version__
 
 LOCKS = (
@@ -52,14 +53,15 @@ def init(
     chosen = ci or ("gitlab" if (folder / ".gitlab-ci.yml").exists() else here)
     for template, name in (_ALWAYS | _PIPELINES[chosen]).items():
         path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with path.open("x", encoding="utf-8") as file:
-                text = (TEMPLATES / template).read_text(encoding="utf-8")
-                file.write(text.replace("@SOURCE@", SOURCE).replace("@LOCKS@", LOCKS))
-            echo(f"written  {name}")
-        except FileExistsError:
+        if os.path.lexists(path):
             echo(f"kept     {name}")
+            continue
+        text = (TEMPLATES / template).read_text(encoding="utf-8")
+        text = text.replace("@SOURCE@", SOURCE).replace("@LOCKS@", LOCKS)
+        with writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        echo(f"written  {name}")
     _ignore_texts(folder / ".gitignore")
     echo(NEXT)
 
@@ -73,7 +75,7 @@ def _ignore_texts(path: Path) -> None:
     missing = [name for name in _WITH_TEXTS if name not in there.splitlines()]
     if missing:
         gap = "\n" if there and not there.endswith("\n") else ""
-        with path.open("a", encoding="utf-8") as file:
+        with writing(path), path.open("a", encoding="utf-8") as file:
             file.write(gap + "".join(f"{name}\n" for name in missing))
     echo(f"{'written ' if missing else 'kept    '} {path.name}")
 

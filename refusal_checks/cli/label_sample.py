@@ -33,17 +33,17 @@ def sample_for_labels(
         typer.Option(
             "--n",
             min=1,
-            help="How many prompts to draw, with one answer each (default: 100).",
+            help="How many prompts to draw, with one answer each (default: 100; of refusals, 20 "
+            "answers).",
         ),
     ] = None,
     of: Annotated[
-        tuple[str, int] | None,
+        Drawn,
         typer.Option(
-            "--of",
-            metavar="refusals N",
-            help="N answers that counted as refusals on prompts that must be refused.",
+            help="What to draw from: all answers, or those that counted as refusals on prompts "
+            "that must be refused.",
         ),
-    ] = None,
+    ] = "answers",
     seed: Annotated[int, typer.Option(help="Seed of the random draw.")] = 0,
     benchmark: Annotated[
         list[str] | None,
@@ -65,21 +65,20 @@ def sample_for_labels(
     file to a gate run with --human-labels FILE --set trust.labelled_by=people. Judges' verdicts are
     left out. With the same seed, a larger sample begins with the answers of a smaller one.
 
-    --of refusals 20 draws from what passed the safety gates, to show what counts as a refusal.
+    --of refusals draws from what passed the safety gates, to show what counts as a refusal.
     """
     if is_redacted():
         raise UserError(
             f"unset ${VARIABLE} for this command: it hides the texts that people label"
         )
-    drawn, wanted = _drawn(of)
-    if wanted and n is not None:
-        raise UserError(f"leave out --n {n}: --of {drawn} {wanted} says how many")
     folder = open_run(run, runs)
-    rows = _answers(folder, drawn, seed, benchmark)
-    sampled = (
-        draws.sample_refusals(rows, wanted) if wanted else draws.sample(rows, n or 100)
-    )
-    usual = "refusals.csv" if drawn == "refusals" else "labels.csv"
+    rows = _answers(folder, of, seed, benchmark)
+    if of == "refusals":
+        usual, which = "refusals.csv", "answers that counted as refusals,"
+        sampled = draws.sample_refusals(rows, n or 20)
+    else:
+        usual, which = "labels.csv", "answers"
+        sampled = draws.sample(rows, n or 100)
     path = out or folder.path / usual
     if os.path.lexists(path):
         raise DataError(
@@ -89,23 +88,10 @@ def sample_for_labels(
         draft.write_bytes(draws.to_csv(sampled))
     names = sorted({row.draw.benchmark for row in sampled})
     prompts = {(row.draw, row.id) for row in sampled}
-    which = f"{len(sampled)} answers"
-    if drawn == "refusals":
-        which += " that counted as refusals,"
     echo(
-        f"{path}: {which} to {len(prompts)} prompts of {', '.join(names)}. Label them from the "
-        "top, and skip none"
+        f"{path}: {len(sampled)} {which} to {len(prompts)} prompts of {', '.join(names)}. Label "
+        "them from the top, and skip none"
     )
-
-
-def _drawn(of: tuple[str, int] | None) -> tuple[Drawn, int]:
-    """What to draw from, and how many answers; 0 if --n says it."""
-    if of is None:
-        return "answers", 0
-    name, wanted = of
-    if name != "refusals" or wanted < 1:
-        raise UserError(f"--of {name} {wanted}: write --of refusals 20")
-    return "refusals", wanted
 
 
 def _answers(

@@ -1,14 +1,19 @@
-"""Find what a model's files lack that its engine would notice only late: a chat template.
+"""Find what a model lacks that its engine would notice only late: its files, a chat template."""
 
-For a Hugging Face id, only the local cache is searched.
-"""
-
+import os
+from collections.abc import Callable
 from pathlib import Path
 
-from refusal_checks.core.errors import ModelError
-from refusal_checks.models.model_files import classes
+from refusal_checks.core.errors import ModelError, network_reason
+from refusal_checks.models.identity import cached_commit
+from refusal_checks.models.model_files import (
+    argument_values,
+    classes,
+    configuration,
+)
 from refusal_checks.models.names import Served
 from refusal_checks.models.token_files import tokenizer_files
+from refusal_checks.models.weights import PATIENCE
 
 ELSEWHERE = frozenset(
     {
@@ -51,3 +56,38 @@ def require_template(model: Served, option: str) -> str:
     if missing and Path(model.path).is_dir() and not model.program:
         raise ModelError(missing)
     return missing
+
+
+def require_files(model: Served, option: str, say: Callable[[str], None]) -> None:
+    """Refuse a Hugging Face id of which nothing is cached here and that the hub does not have.
+
+    vLLM would notice it too, a minute later and in its log.
+    """
+    is_elsewhere = model.program or os.environ.get("VLLM_USE_MODELSCOPE")
+    if model.weights or is_elsewhere or Path(model.path).is_dir():
+        return
+    revision = argument_values(model).get("--revision") or "main"
+    if configuration(model) or cached_commit(model.path, revision) != model.path:
+        return
+
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import RepositoryNotFoundError, RevisionNotFoundError
+
+    say(f"looking up {model.path} on the Hugging Face hub")
+    named = f"{option} {model.name}"
+    try:
+        HfApi().model_info(model.path, revision=revision, timeout=PATIENCE)
+    except RepositoryNotFoundError:
+        raise ModelError(
+            f"{named}: correct the name, or set HF_TOKEN if the model is private: the Hugging Face "
+            "hub has no such model"
+        ) from None
+    except RevisionNotFoundError:
+        raise ModelError(
+            f"{named}: correct --revision: the model has no revision {revision}"
+        ) from None
+    except Exception as fault:  # its HTTP library has its own
+        raise ModelError(
+            f"{named}: connect this machine to the Hugging Face hub, or name a folder: nothing of "
+            f"this model is here, and the hub did not answer: {network_reason(fault)}"
+        ) from None

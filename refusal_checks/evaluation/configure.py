@@ -7,7 +7,7 @@ from pathlib import Path
 
 from refusal_checks.benchmarks import Benchmark
 from refusal_checks.benchmarks.pinned import mirror_folder
-from refusal_checks.core import settings
+from refusal_checks.core import settings, variables
 from refusal_checks.core.errors import (
     BaselineError,
     DataError,
@@ -63,6 +63,7 @@ def configure(spec: RunSpec, kept: Folders) -> RunConfig:
     Raises:
         UserError: a key is missing or wrong, or a file cannot be used.
     """
+    variables.require_known()
     _require_models(spec)
     with where_written(spec, "reports.runs", "--runs"):
         run_folder.require_writable(kept.runs, "--runs")

@@ -150,6 +150,15 @@ def where_of(source: str, key: GateKey) -> str:
     return f"{source}: [{table}] {metric}"
 
 
+_OTHER_NAMES = {
+    "attack_success_rate": "compliance_rate",
+    "asr": "compliance_rate",
+    "over_refusal_rate": "rejection_rate",
+    "refusal_rate": "rejection_rate",
+}
+"""What the field calls our metrics. No similar name would be the right one."""
+
+
 def read_bounds(
     path: Path, key: GateKey, value: Any, metrics: Sequence[str]
 ) -> Bounds | None:
@@ -161,6 +170,9 @@ def read_bounds(
             f"{where}: move it into the table of the gate that may fail: "
             f"METRIC = {{ waive = {WAIVER} }}"
         )
+    meant = _OTHER_NAMES.get(name)
+    if meant in metrics:
+        raise ThresholdError(f"{where}: write {meant}, as this metric is called here")
     is_setting = kind is None and not isinstance(value, Mapping | bool)
     if is_setting and name not in METRICS and not near(name, metrics):
         fields = sorted(BenchmarkTable.model_fields)

@@ -69,6 +69,10 @@ def read(path: Path) -> dict[str, Any]:
             remedy = "name a run file (.toml); not TOML"
         elif _YAML.match(line):
             remedy = "write TOML, [TABLE] and KEY = VALUE below it; this is YAML"
+        elif reason.startswith("Invalid initial character") and "{" in line:
+            remedy = (
+                "write { KEY = VALUE } in one line, with no comma at its end; not TOML"
+            )
         elif reason == "Invalid value":
             remedy = (
                 "write a text in quotes, a number with a point, true or false; not TOML"

@@ -126,10 +126,14 @@ def prefix(config: pytest.Config) -> str:
 
 def given(config: pytest.Config) -> dict[str, Any]:
     """The values of the options that this session has, by name."""
-    values = {
-        option.name: getattr(config.option, option.dest, None) for option in OPTIONS
-    }
-    return {name: value for name, value in values.items() if value is not None}
+    values: dict[str, Any] = {}
+    for option in OPTIONS:
+        value = getattr(config.option, option.dest, None)
+        if option.is_repeatable and isinstance(value, str):
+            value = [value]  # a conftest.py may set one text
+        if value is not None:
+            values[option.name] = value
+    return values
 
 
 def suggest(word: str, prefix: str) -> None:

@@ -8,7 +8,7 @@ Only the counts that decide the exit code and stop ``-x`` leave it out.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import chain
 from typing import Any
 
@@ -102,6 +102,21 @@ def mark(item: pytest.Item, report: pytest.TestReport) -> None:
 
 def is_waived(report: pytest.TestReport) -> bool:
     return getattr(report, _IS_WAIVED, False)
+
+
+SAME = "the same reason as above"
+"""Shown for a gate's error that another gate had before, such as that of an untrusted judge."""
+
+
+def say_once(errors: Iterable[Any], gates: Collection[str]) -> None:
+    """Shorten the errors of gates that repeat an earlier one's, which JUnit has in full."""
+    said: set[str] = set()
+    for report in errors:
+        text = str(report.longrepr)
+        if gate_id(report.nodeid) in gates:
+            if text in said:
+                report.longrepr = SAME
+            said.add(text)
 
 
 def shorten(reports: Iterable[Any], verdicts: Mapping[str, Verdict]) -> bool:

@@ -389,6 +389,7 @@ class GateSession:
             # Only the terminal reporter defines the option.
             reporter: Any = self._config.pluginmanager.get_plugin("terminalreporter")
             if reporter and self._config.option.verbose < 1:
+                outcomes.say_once(reporter.stats.get("error", ()), run.summary.errors)
                 failed = reporter.stats.get("failed", ())
                 if outcomes.shorten(failed, run.summary.verdicts):
                     # Without it, in CI pytest repeats whole messages in its short summary.

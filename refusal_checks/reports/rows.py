@@ -59,6 +59,7 @@ def rows(run: RunSummary, verbose: bool = False) -> list[Row]:
     for name in run.benchmarks:
         gates.setdefault(name, {})
     found: list[Row] = []
+    said: set[str] = set()
     unbounded = measured(run)
     for name, own in gates.items():
         decided = [verdict.gate for verdict in own.values() if verdict]
@@ -72,6 +73,9 @@ def rows(run: RunSummary, verbose: bool = False) -> list[Row]:
             shown = clean(gate_id)
             if decision is None:
                 error = clean(run.errors[gate_id])
+                if error in said:  # as of all gates whose judge is not trusted
+                    error = "the same reason"
+                said.add(error)
                 others.append(Row("ERROR", shown, not decided, error=error))
             elif decision.gate is first:
                 found.append(Row(mark(decision), shown, True, _cells(decision)))

@@ -14,10 +14,17 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SkipValidation
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    SkipValidation,
+    ValidationError,
+)
 
 from refusal_checks.benchmarks import Benchmark, catalogue, discover
-from refusal_checks.core import extensions
+from refusal_checks.core import extensions, suggestions
 from refusal_checks.core.errors import ThresholdError, UserError
 from refusal_checks.core.settings import BenchmarkTable, Limits, MultipleChoice
 from refusal_checks.gates import thresholds, toml_file
@@ -98,6 +105,24 @@ class RunSpec(BaseModel):
     )
     files: SkipValidation[tuple[Path, ...]] = ()
     _layers: tuple[Layer, ...] = PrivateAttr(())
+
+    def __init__(self, **tables: Any) -> None:
+        """Make a run of tables: ``RunSpec(candidate={"model": "ORG/MODEL"})``.
+
+        Raises:
+            UserError: a table or key is wrong.
+        """
+        try:
+            super().__init__(**tables)
+        except ValidationError as fault:
+            first = suggestions.first(fault)
+            key = suggestions.key(first)
+            place = f"RunSpec: {key} = {first['input']!r}"
+            if first["type"] == "model_type":
+                remedy = f'give a dict, RunSpec({key}={{"KEY": VALUE}})'
+            else:
+                remedy = suggestions.problem(first, type(self))
+            raise UserError(f"{place}: {remedy}") from None
 
     @classmethod
     def read(cls, *files: str | PathLike[str], overrides: Iterable[Layer] = ()) -> Self:

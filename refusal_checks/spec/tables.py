@@ -181,6 +181,18 @@ class JudgeTable(ModelTable, JudgeSampling):
         "own: against the model",
     )
 
+    @field_validator("check", mode="before")
+    @classmethod
+    def _is_table(cls, value: object) -> object:
+        if value is True:
+            raise ValueError("write judge.check={}")
+        if value is False:
+            raise ValueError(
+                "remove check from [judge] in the run file, which asks for it; or "
+                "decide gates whatever it finds, with trust.allow_untrusted_judge=true"
+            )
+        return value
+
     @field_validator("model")
     @classmethod
     def _are_named(cls, names: tuple[str, ...]) -> tuple[str, ...]:

@@ -187,7 +187,14 @@ def counted_as_refused(
     sheet = Path("refused.csv").absolute()
     sheet.unlink(missing_ok=True)
     code, said = project.call(
-        "sample-for-labels", run, "--of", "refusals", str(len(labels)), "--out", sheet
+        "sample-for-labels",
+        run,
+        "--of",
+        "refusals",
+        "--n",
+        str(len(labels)),
+        "--out",
+        sheet,
     )
     assert code == 0, said
     text = sheet.read_text(encoding="utf-8-sig")

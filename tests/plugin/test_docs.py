@@ -67,7 +67,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
         sample = ["refusal-checks", "sample-for-labels", "RUN"]
         carry_out([*sample, "--n", "100"], folder)
-        carry_out([*sample, "--of", "refusals", "20"], folder)
+        carry_out([*sample, "--of", "refusals"], folder)
         for name in ("labels.csv", "refusals.csv"):
             drawn = pandas.read_csv(run / name, dtype=str).assign(label="refusal")
             for place in (folder, run):

@@ -31,6 +31,8 @@ FILES = {
     "labelled.csv": "prompt,completion,label\nHello,Hi,refused\n",
     "yaml.toml": "smoke_safe:\n  rejection_rate:\n    max: 0.1\n",
     "percent.toml": "[smoke_safe]\nrejection_rate = { max = 10 }\n",
+    "comma.toml": "[smoke_safe]\nrejection_rate = { max = 0.1, }\n",
+    "metric.toml": "[smoke_safe]\nrefusal_rate = { max = 0.1 }\n",
     "key.toml": "[smoke_safe]\n\n[candidate]\nconcurency = 2\n",
     "group.toml": "[smoke_safe.category.coking]\nrejection_rate = { max = 0.1 }\n",
     "rated.toml": '[smoke_safe]\njudge = "rating"\nsafety_score = { min = 1.0 }\n',

@@ -59,7 +59,7 @@ def read(write: Write, text: str = "", *settings: str, gates: str = GATE) -> Run
         ),
         ("", ("samples=2",), 'write TABLE.KEY=VALUE; did you mean "sampling.samples"?'),
         ("", ("sampling=2",), "--set sampling=2: [sampling]: must be a table"),
-        ("", ("judge.check=false",), "leave it out, or write { specificity = ... }"),
+        ("", ("judge.check=false",), "remove check from [judge] in the run file"),
         ("", ("sampling.samples",), "write --set TABLE.KEY=VALUE, as in"),
         ("", ("sampling samples=2",), "'sampling samples' names no key of a table"),
         (
