@@ -379,3 +379,20 @@ def test_a_wrong_model_is_said_where_it_was_written(
         spec = RunSpec.read(file, overrides=overrides)
         with pytest.raises(UserError, match=f"^{re.escape(said)}"):
             configure(spec, Folders(tmp_path, tmp_path / "runs"))
+
+
+@pytest.mark.parametrize(
+    ("tables", "message"),
+    [
+        ({"candidate": "x/y"}, """give a dict, RunSpec(candidate={"KEY": VALUE})"""),
+        ({"sampling": {"samples": 0}}, "sampling.samples = 0: must be at least 1"),
+        ({"candidat": {}}, 'no such key; did you mean "candidate"?'),
+    ],
+)
+def test_a_spec_of_wrong_tables_is_a_user_error(
+    tables: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UserError) as caught:
+        RunSpec(**tables)
+    assert message in str(caught.value)
+    assert "pydantic" not in str(caught.value)

@@ -101,3 +101,23 @@ def test_gated_data_is_only_fetched_if_it_is_named(
     assert "wildguardtest" not in str(fault.value)
     with pytest.raises(DataError, match="could not pull: wildguardtest_safe"):
         data("pull", tmp_path, "--benchmark", "wildguardtest_safe")
+
+
+@pytest.mark.usefixtures("offline")
+def test_a_run_file_without_public_data_pulls_nothing(tmp_path: Path) -> None:
+    assert data("pull", tmp_path, "--thresholds", "smoke").startswith("nothing to pull")
+
+
+@pytest.mark.usefixtures("offline")
+def test_a_remedy_names_no_option_that_the_command_lacks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("xstest_safe", "jailbreakbench_benign"):
+        with pytest.raises(DataError, match="could not pull"):
+            application()(
+                ["data", "pull", str(tmp_path), "--benchmark", name],
+                standalone_mode=False,
+            )
+        said = capsys.readouterr().err
+        assert f"{name}: connect this machine to the network: " in said
+        assert "--data" not in said

@@ -6,6 +6,7 @@ import pytest
 
 from refusal_checks.cli import doctor
 from refusal_checks.core.errors import ModelError
+from tests.toy_model import MODEL_DIR
 from tests.unit.cli.test_baseline import call
 
 DEAD = "http://127.0.0.1:9/v1#m"
@@ -76,3 +77,8 @@ def test_the_compiler_and_headers_that_triton_needs_are_said(
     monkeypatch.setattr("sysconfig.get_path", lambda name: "/none")
     with pytest.raises(ModelError, match=r"install /none/Python.h \(python3-dev .*gcc"):
         doctor.require_compiler()
+
+
+def test_a_judge_that_is_the_candidate_is_remarked_on() -> None:
+    ended = call("doctor", MODEL_DIR, "--judge", MODEL_DIR, "--thresholds", "smoke")
+    assert f"{MODEL_DIR} is the candidate itself: name another judge" in ended.output

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+from refusal_checks.core.errors import UserError
 from refusal_checks.spec import RunSpec
 from tests.unit.cli.test_baseline import call
 
@@ -91,3 +92,11 @@ def test_each_file_can_be_read(folder: Path) -> None:
     assert gitlab["refusal-gate"]["artifacts"]["reports"] == {"junit": "report.xml"}
     steps = github["jobs"]["gate"]["steps"]
     assert not any("inputs." in step.get("run", "") for step in steps)
+
+
+def test_a_file_where_a_folder_belongs_is_named_with_the_remedy(folder: Path) -> None:
+    (folder / "thresholds").write_text("theirs")
+    with pytest.raises(
+        UserError, match=r"make .*/thresholds a folder that you can writ"
+    ):
+        call("init")

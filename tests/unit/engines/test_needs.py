@@ -7,7 +7,11 @@ from typing import Any
 import pytest
 
 from refusal_checks.core.errors import ModelError
-from refusal_checks.engines.needs import missing_template, require_template
+from refusal_checks.engines.needs import (
+    missing_template,
+    require_files,
+    require_template,
+)
 from refusal_checks.models.names import Served
 from tests.toy_model import MODEL_DIR
 
@@ -73,3 +77,24 @@ def test_of_the_hub_only_the_cache_is_looked_at(tmp_path: Path) -> None:
     assert require_template(model, "--judge").startswith(
         '--judge org/base: give --set judge.args="--chat-template FILE"'
     )
+
+
+def test_a_model_of_which_nothing_is_here_is_looked_up_on_the_hub(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """vLLM would say it a minute later. Folders and other programs' names are not looked up."""
+    asked: list[str] = []
+
+    def refuse(self: object, name: str, **how: object) -> None:
+        asked.append(name)
+        raise ConnectionError("[Errno -2] Name or service not known")
+
+    monkeypatch.setattr("huggingface_hub.HfApi.model_info", refuse)
+    said: list[str] = []
+    require_files(Served("M", str(tmp_path)), "--candidate", said.append)
+    require_files(Served("a/b", "a/b", program=("docker",)), "--candidate", said.append)
+    assert not said
+    with pytest.raises(ModelError, match="--candidate a/b: connect this machine to"):
+        require_files(Served("a/b", "a/b"), "--candidate", said.append)
+    assert said == ["looking up a/b on the Hugging Face hub"]
+    assert asked == ["a/b"]

@@ -1,7 +1,10 @@
 """Ids of tests."""
 
+from types import SimpleNamespace
+
 import pytest
 
+from refusal_checks.plugin import outcomes
 from refusal_checks.plugin.parameters import gate_id
 
 
@@ -23,3 +26,13 @@ from refusal_checks.plugin.parameters import gate_id
 )
 def test_a_gate_test_s_node_id_names_its_gate(nodeid: str, gate: str) -> None:
     assert gate_id(nodeid) == gate
+
+
+def test_an_error_that_gates_share_is_said_once() -> None:
+    reports = [
+        SimpleNamespace(nodeid=f"a.py::{test}", longrepr="the judge is not trusted")
+        for test in ("test_gate[b-m]", "test_gate[c-m]", "test_mine")
+    ]
+    outcomes.say_once(reports, ["b-m", "c-m"])
+    said = [report.longrepr for report in reports]
+    assert said == [said[0], outcomes.SAME, said[0]]
