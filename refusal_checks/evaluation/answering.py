@@ -15,7 +15,7 @@ _FINAL = (Reason.EMPTY_ANSWER, Reason.DEGENERATE_ANSWER, Reason.UNCLOSED_REASONI
 """Faults of an answer that a second request would repeat, since the seed is the same."""
 
 
-class Answerer:
+class Sampler:
     """Gets a prompt's answers. Equal prompts are answered once, even across benchmarks.
 
     Args:

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record
 from refusal_checks.evaluation.aio import SingleFlight, WriteBatcher, gather_or_cancel
-from refusal_checks.evaluation.answering import Answerer
+from refusal_checks.evaluation.answering import Sampler
 from refusal_checks.evaluation.planning import Task
-from refusal_checks.evaluation.voting import Voters
+from refusal_checks.evaluation.voting import JudgePanel
 from refusal_checks.models.candidates import Answer
 from refusal_checks.results.events import Progress
 
@@ -46,8 +46,8 @@ class Evaluation:
         self._progress = progress or Progress()
         self._progress.plan({name: len(prompts) for name, prompts in task.plan.items()})
         writer = WriteBatcher(task.store)
-        self._answerer = Answerer(task.candidate, task.store, writer, answered)
-        self._voters = Voters(task, writer)
+        self._sampler = Sampler(task.candidate, task.store, writer, answered)
+        self._panel = JudgePanel(task, writer)
         self._benchmarks = {
             name: _Benchmark(prompts) for name, prompts in task.plan.items()
         }
@@ -75,7 +75,7 @@ class Evaluation:
         async def work() -> None:
             for name, prompt in self._queue:
                 self._progress.begun(name)
-                await self._answerer.answers(prompt)
+                await self._sampler.answers(prompt)
                 self._progress.answered(name)
 
         await gather_or_cancel(*(work() for _ in range(self._in_flight)))
@@ -83,7 +83,7 @@ class Evaluation:
     async def _work(self) -> None:
         for name, prompt in self._queue:
             self._progress.begun(name)
-            answers = await self._answerer.answers(prompt)
+            answers = await self._sampler.answers(prompt)
             self._progress.answered(name)
             if not self._may_judge.is_set():
                 self._unjudged.append((name, prompt, answers))
@@ -103,7 +103,7 @@ class Evaluation:
     ) -> None:
         """Judge a prompt's answers; publish the benchmark if they were its last."""
         benchmark = self._benchmarks[name]
-        records = await self._voters.records(name, prompt, answers)
+        records = await self._panel.records(name, prompt, answers)
         self._progress.judged(name, records)
         if benchmark.add(prompt, records):
             self._progress.finished(name)

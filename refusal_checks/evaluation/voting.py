@@ -47,7 +47,7 @@ class _Exchange:
     keys: Mapping[str, str]
 
 
-class Voters:
+class JudgePanel:
     """Asks the judges of a task's benchmarks for verdicts; equal answers are judged once."""
 
     def __init__(self, task: Task, writer: WriteBatcher) -> None:
