@@ -1,6 +1,7 @@
 """Multiple-choice questions: options in a user's own rows, and answer keys."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from string import ascii_uppercase
@@ -18,24 +19,26 @@ from refusal_checks.core.text import brief
 def with_options(
     prompt: Prompt,
     row: Mapping[str, Any],
-    options: str | Sequence[str],
+    options: str,
     key: str | None,
     where: str,
 ) -> Prompt:
     """Make a prompt a multiple-choice question; append its options unless its text holds them.
 
     Args:
-        options: the column that lists them, or a column for each.
+        options: the column that lists them.
         key: the column with the right option, if there is one.
     """
-    if isinstance(options, str):
-        cells = _listed(row.get(options), where)
-    else:
-        cells = [row.get(column) for column in options]
-    texts = ["" if cell is None else str(cell).strip() for cell in cells]
-    # A question may have fewer options than the table has columns.
-    while texts and not texts[-1]:
-        texts.pop()
+    cell = row.get(options)
+    if isinstance(cell, str):  # as in CSV
+        with suppress(ValueError):
+            cell = parse_json(cell)
+    if not isinstance(cell, list):
+        raise DataError(
+            f"{where}: write the options as a list of texts (in CSV as a JSON list), not "
+            f"{brief(row.get(options))}"
+        )
+    texts = ["" if text is None else str(text).strip() for text in cell]
     if not 2 <= len(texts) <= len(ascii_uppercase) or not all(texts):
         raise DataError(
             f"{where}: give it 2 to 26 options, none of them empty; it has {len(texts)}, "
@@ -46,7 +49,7 @@ def with_options(
     by_letter = dict(zip(ascii_uppercase, texts, strict=False))
     right = None
     if key is not None:
-        right = _right(row.get(key), by_letter, f"{where}: {key}")
+        right = _right(row.get(key), list(by_letter), f"{where}: {key}")
     last = prompt.messages[-1]
     if not all(text in last.content for text in texts):
         lines = "\n".join(f"{letter}. {text}" for letter, text in by_letter.items())
@@ -55,39 +58,18 @@ def with_options(
     return replace(prompt, messages=messages, options=by_letter, reference=right)
 
 
-def _listed(value: Any, where: str) -> Sequence[Any]:
-    """The options in one cell: a list, texts by letter, or either as JSON (as in CSV)."""
-    if isinstance(value, str):
-        try:
-            value = parse_json(value)
-        except ValueError:
-            words = f"write the options as a JSON list, not {brief(value)}"
-            raise DataError(f"{where}: {words}") from None
-    if isinstance(value, Mapping) and isinstance(value.get("text"), list):
-        return list(value["text"])  # {"text": [...], "label": [...]}, as in ARC
-    if isinstance(value, Mapping):
-        return [value[letter] for letter in sorted(value)]
-    if isinstance(value, list):
-        return value
-    raise DataError(f"{where}: the options are not a list")
-
-
-def _right(value: Any, options: Mapping[str, str], where: str) -> str | None:
+def _right(value: Any, letters: Sequence[str], where: str) -> str | None:
     """The letter of the right option; None for an empty cell: the question does not count."""
     if value is None or value == "":
         return None
-    letters = list(options)
-    if isinstance(value, int) and not isinstance(value, bool):
-        if 0 <= value < len(letters):
-            return letters[value]
-    else:
-        text = str(value).strip()
-        matches = [letter for letter, option in options.items() if option == text]
-        if matches or text.upper() in options:
-            return matches[0] if matches else text.upper()
+    if type(value) is int and 0 <= value < len(letters):
+        return letters[value]
+    letter = str(value).strip().upper()
+    if letter in letters:
+        return letter
     raise DataError(
         f"{where} = {brief(value)} is none of the options {', '.join(letters)}; write the letter, "
-        "the option's text, or in JSON its place from 0 as a number"
+        "or in JSON its place from 0 as a number"
     )
 
 

@@ -153,13 +153,10 @@ def _require_columns(
 ) -> None:
     """Raise DataError unless the data has all columns that the table names."""
     named = [
-        *(table.prompt, table.judge_sees, table.id, table.cluster, table.key),
+        *(table.prompt, table.judge_sees, table.id, table.cluster),
+        *(table.options, table.key),
         *table.columns.values(),
     ]
-    if isinstance(table.options, str):
-        named.append(table.options)
-    else:
-        named += table.options or ()
     for column in named:
         if column:
             require_in_data(column, columns, f"{table.where or name}: {where}")

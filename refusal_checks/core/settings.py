@@ -91,8 +91,8 @@ class BenchmarkTable(Frozen):
         limit: most prompts to evaluate, as a stratified sample; for any benchmark.
         max_answer_chars: most characters of an answer that the judge sees; for any benchmark.
         judge: way of judging, which decides the metrics; for any benchmark.
-        options: for multiple choice, the column that lists the options, or a column for each.
-        key: column with the right option: its letter, its text, or its place from 0.
+        options: for multiple choice, the column that lists the options.
+        key: column with the right option: its letter, or its place from 0.
         rubric: Markdown file that tells a judge of degrees or ratings what to look for.
     """
 
@@ -115,7 +115,7 @@ class BenchmarkTable(Frozen):
     limit: int | None = Field(None, ge=1)
     max_answer_chars: int | None = Field(None, ge=100)
     judge: str | None = None
-    options: str | list[str] | None = None
+    options: str | None = None
     key: str | None = None
     rubric: str | None = None
     _where: str = ""
