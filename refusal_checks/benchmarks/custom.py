@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any, get_args
 
 from refusal_checks.benchmarks import answer_key, hub
 from refusal_checks.benchmarks.benchmark import Benchmark
@@ -13,16 +13,16 @@ from refusal_checks.core.files import sha256
 from refusal_checks.core.prompts import Kind, Message, Prompt, Role
 from refusal_checks.core.settings import BenchmarkTable
 from refusal_checks.core.strict_json import parse_json
-from refusal_checks.core.text import brief
+from refusal_checks.core.text import clean
 
 KINDS = {"refuse": Kind.SAFETY, "answer": Kind.SANITY, "report": Kind.SENSITIVE}
 """Kinds of benchmarks by what their tables expect."""
 
-_KEYS = 8
-"""Most keys of an object that a message names."""
-
 _WITH_RUBRIC = ("degree", "rating")
 """Ways of judging that take a rubric."""
+
+_TURNS: tuple[Role, ...] = ("user", "assistant")
+"""Who says the texts of a list without roles, in turn."""
 
 
 def custom(name: str, table: BenchmarkTable) -> Benchmark:
@@ -40,53 +40,51 @@ def custom(name: str, table: BenchmarkTable) -> Benchmark:
     if table.expect:
         kind, judge = KINDS[table.expect], Benchmark.judge
     guide = _rubric(here, table)
-    if table.file:
-        return _from_file(name, table, kind, judge, guide)
-    return _from_hub(name, table, kind, judge, guide)
 
+    if table.dataset:
+        split = hub.HubSplit(
+            table.dataset,
+            table.revision or "main",
+            table.split,
+            f"hub/{table.dataset}",
+        )
 
-def _from_file(
-    name: str, table: BenchmarkTable, kind: Kind, judge: str, guide: Path | None
-) -> Benchmark:
-    assert table.file
-    path = Path(table.file)
+        def of_hub(mirror: Path | None) -> list[Prompt]:
+            rows = list(hub.named(split.rows(mirror), split.repository))
+            return _prompts(name, table, rows, split.repository)
 
-    def load(mirror: Path | None) -> list[Prompt]:
+        text = f"split {table.split} of {table.dataset}"
+        return Benchmark(
+            name,
+            kind,
+            text,
+            of_hub,
+            split.revision,
+            judge,
+            (split,),
+            category_guide=guide,
+        )
+
+    path = Path(table.file or "")
+
+    def of_file(mirror: Path | None) -> list[Prompt]:
         try:
             rows = read_rows(path)
         except DataError as fault:
-            where = table.where or f"[{name}]"
-            raise DataError(f"{where} file: {fault}") from None
-        return _prompts(name, table, rows, header(rows), str(path))
+            raise DataError(f"{here} file: {fault}") from None
+        return _prompts(name, table, rows, str(path))
 
     revision = "missing"  # or unreadable: reading the rows says so
     with suppress(OSError):
         if path.is_file():
             revision = f"sha256:{sha256(path)}"
-    text = f"rows of {path.name}"
-    return Benchmark(name, kind, text, load, revision, judge, category_guide=guide)
-
-
-def _from_hub(
-    name: str, table: BenchmarkTable, kind: Kind, judge: str, guide: Path | None
-) -> Benchmark:
-    assert table.dataset, "a table of a user's own has a file or a data set"
-    folder = f"hub/{table.dataset}"
-    split = hub.HubSplit(table.dataset, table.revision or "main", table.split, folder)
-
-    def load(mirror: Path | None) -> list[Prompt]:
-        rows = split.rows(mirror)
-        named = list(hub.named(rows, split.repository))
-        return _prompts(name, table, named, rows.column_names, split.repository)
-
     return Benchmark(
         name,
         kind,
-        f"split {table.split} of {table.dataset}",
-        load,
-        split.revision,
+        f"rows of {path.name}",
+        of_file,
+        revision,
         judge,
-        (split,),
         category_guide=guide,
     )
 
@@ -106,39 +104,38 @@ def _rubric(here: str, table: BenchmarkTable) -> Path | None:
 
 
 def _prompts(
-    name: str,
-    table: BenchmarkTable,
-    rows: Sequence[Mapping[str, Any]],
-    columns: Sequence[str],
-    where: str,
+    name: str, table: BenchmarkTable, rows: Sequence[Mapping[str, Any]], where: str
 ) -> list[Prompt]:
-    _require_columns(name, table, columns, where)
+    _require_columns(name, table, header(rows), where)
     id_column = table.id
     if id_column is None and _identifies([row.get("id") for row in rows]):
         id_column = "id"
+    judged = table.judge_sees or "judge_sees"
     prompts = []
+    numbers: dict[str, int] = {}
     for number, row in enumerate(rows, 1):
         place = f"{where}: row {number}"
-        row_id = row.get(id_column) if id_column else f"{name}-{number}"
-        if row_id in (None, ""):
+        row_id = _text(row.get(id_column)) if id_column else f"{name}-{number}"
+        if not row_id:
             raise DataError(f"{place} has no {id_column}")
+        first = numbers.setdefault(row_id, number)
+        if first != number:
+            raise DataError(
+                f"{where}: rows {first} and {number}: make each {id_column} unique: both have "
+                f"{clean(row_id, 60)}"
+            )
         groups = {}
         for kind, column in table.columns.items():
-            value = row.get(column)
-            if value not in (None, ""):
-                groups[kind] = str(value)
-        cluster = row.get(table.cluster) if table.cluster else None
-        messages = _messages(row.get(table.prompt), f"{place}: {table.prompt}")
-        source = "" if cluster is None else str(cluster)
-        judged = table.judge_sees or "judge_sees"
-        plain = row.get(judged)
-        seen = () if plain in (None, "") else _messages(plain, f"{place}: {judged}")
+            if _text(row.get(column)):
+                groups[kind] = _text(row[column])
         prompt = Prompt(
-            str(row_id),
-            messages,
+            row_id,
+            _messages(row.get(table.prompt), f"{place}: {table.prompt}"),
             groups,
-            cluster=source,
-            judge_sees=seen,
+            cluster=_text(row.get(table.cluster)) if table.cluster else "",
+            judge_sees=_messages(row[judged], f"{place}: {judged}")
+            if _text(row.get(judged))
+            else (),
         )
         if table.options is not None:
             prompt = answer_key.with_options(
@@ -146,6 +143,11 @@ def _prompts(
             )
         prompts.append(prompt)
     return prompts
+
+
+def _text(value: Any) -> str:
+    """A cell as text; empty if there is nothing in it."""
+    return "" if value is None else str(value)
 
 
 def _require_columns(
@@ -170,24 +172,29 @@ def _identifies(ids: Sequence[Any]) -> bool:
 
 
 def _messages(value: Any, place: str) -> tuple[Message, ...]:
-    """Parse a user's text, a list of messages, or texts by user and assistant in turn."""
-    if value is None or (isinstance(value, str) and not value.strip()):
-        raise DataError(f"{place}: write a prompt, or remove the row: it is empty")
+    """Read a user's text, a list of messages, or texts by user and assistant in turn.
+
+    What is wrong is not quoted: it may be private.
+    """
+    turns = value
     if isinstance(value, str):
-        turns = _json_list(value)
-        if turns is None:
-            return (Message("user", value),)
-    elif isinstance(value, list) and value:
-        turns = value
-    else:
+        turns = _conversation(value) or ([value] if value.strip() else [])
+    if not turns or not isinstance(turns, list):
         raise DataError(
-            f"{place}: write a text or a list of messages: it is {_type(value)}"
+            f"{place}: write a text or a list of messages, or remove the row: there is none"
         )
-    if all(isinstance(turn, str) for turn in turns):
-        roles: tuple[Role, ...] = ("user", "assistant")
-        messages = [Message(roles[n % 2], text) for n, text in enumerate(turns)]
-    else:
-        messages = [_message(turn, place) for turn in turns]
+    messages = []
+    for number, turn in enumerate(turns):
+        role: Any = _TURNS[number % 2]
+        text = turn
+        if isinstance(turn, Mapping):
+            role, text = turn.get("role"), turn.get("content")
+        if role not in get_args(Role) or not isinstance(text, str):
+            raise DataError(
+                f"{place}: message {number + 1}: write {{role, content}}, with a text and one of "
+                f"the roles {', '.join(get_args(Role))}; images and files are not supported"
+            )
+        messages.append(Message(role, text))
     if messages[-1].role != "user":
         raise DataError(
             f"{place}: the last turn must be the user's, not {messages[-1].role}'s"
@@ -195,59 +202,12 @@ def _messages(value: Any, place: str) -> tuple[Message, ...]:
     return tuple(messages)
 
 
-def _json_list(text: str) -> list[Any] | None:
-    """The JSON list in a cell, if its first item is a message."""
+def _conversation(text: str) -> list[Any] | None:
+    """The messages that a cell holds as JSON; None if it holds anything else."""
     if not text.lstrip().startswith("[{"):
         return None
     try:
         turns: list[Any] = parse_json(text)
     except ValueError:
         return None
-    return turns if isinstance(turns[0], dict) and "role" in turns[0] else None
-
-
-def _message(turn: Any, place: str) -> Message:
-    content = turn.get("content") if isinstance(turn, Mapping) else None
-    if isinstance(content, list) and all(isinstance(part, Mapping) for part in content):
-        texts = []
-        for part in content:
-            if not isinstance(part.get("text"), str):
-                raise DataError(
-                    f"{place}: leave out the part {brief(part.get('type'))}: images and files are "
-                    "not supported"
-                )
-            texts.append(part["text"])
-        content = "\n".join(texts)
-    if not isinstance(content, str):
-        raise DataError(
-            f"{place}: write each message as {{role, content}} with a text: one is {_type(turn)}"
-        )
-    if turn.get("role") not in get_args(Role):
-        roles = ", ".join(get_args(Role))
-        raise DataError(f"{place}: no role {brief(turn.get('role'))}. Known: {roles}")
-    return Message(cast(Role, turn["role"]), content)
-
-
-_JSON_TYPES = {
-    "str": "a text",
-    "int": "a number",
-    "float": "a number",
-    "bool": "true or false",
-    "NoneType": "null",
-    "list": "a list",
-}
-"""What people who write JSON call Python's types."""
-
-
-def _type(value: Any) -> str:
-    """Describe a value's type, without its texts, which may be private."""
-    is_file = isinstance(value, Mapping) and {"bytes", "path"} <= value.keys()
-    if is_file or "Image" in type(value).__name__:  # of a data set of the hub
-        return "an image, which is not supported"
-    if isinstance(value, Mapping):
-        keys = [brief(key) for key in value][:_KEYS]
-        return f"an object with {', '.join(keys) or 'nothing'}"
-    if value == []:
-        return "an empty list"
-    name = type(value).__name__
-    return _JSON_TYPES.get(name, name)
+    return turns if "role" in turns[0] else None

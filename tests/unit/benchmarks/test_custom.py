@@ -130,12 +130,7 @@ def test_conversations_of_both_file_types(write: Write) -> None:
     listed = own(write("a.jsonl", lines({"messages": TURNS})), prompt="messages")
     cell = json.dumps(TURNS).replace('"', '""')
     quoted = own(write("a.csv", f'messages\n"{cell}"\n'), prompt="messages")
-    parts = [
-        {**turn, "content": [{"type": "text", "text": turn["content"]}]}
-        for turn in TURNS
-    ]
-    in_parts = own(write("c.jsonl", lines({"messages": parts})), prompt="messages")
-    for benchmark in (listed, quoted, in_parts):
+    for benchmark in (listed, quoted):
         (prompt,) = load_prompts(benchmark, None)
         assert prompt.messages == expected
     (texts,) = load_prompts(
