@@ -124,7 +124,7 @@ def _verdict(figures: GateFigures, rules: Rules) -> Verdict:
     skipped = ""
     if gate.has_margins and not figures.change:
         skipped = (
-            "max_drop and max_rise were not checked: no --baseline for this benchmark"
+            "max_drop and max_rise were not checked: no baseline has this benchmark"
         )
     return Verdict(
         gate=gate,

@@ -208,7 +208,7 @@ def test_a_margin_without_a_baseline_is_skipped(project: Project) -> None:
     result = project.gate("-rs", "-k", "rejection")
     result.assert_outcomes(skipped=1)
     result.stdout.fnmatch_lines(
-        ["SKIPPED*max_drop and max_rise were not checked: no --baseline*"]
+        ["SKIPPED*max_drop and max_rise were not checked: no baseline has*"]
     )
 
 
