@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.prompts import Kind, Prompt
@@ -76,10 +76,7 @@ class BenchmarkSummary:
     refusal_categories: Mapping[str, int] = field(default_factory=dict)
     # answers to multiple-choice questions by who read the option: rules or a judge
     read_by: Mapping[str, int] = field(default_factory=dict)
-    # if answers are rated: score by prompt id, the same for each of several judges, and
-    # distributions by category
-    safety_scores: Mapping[str, float] = field(default_factory=dict)
-    judge_scores: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    # if answers are rated: distributions of the scores by category
     distributions: Mapping[str, Distribution] = field(default_factory=dict)
     parts: tuple[str, ...] = ()  # benchmarks whose prompts are all among this one's
     cut: int = 0  # answers that were too long for the judge to see in full
@@ -125,7 +122,6 @@ def summarise(
     answers = by_prompt(records)
     prompts = [several[0].prompt for several in answers.values()]
     judgements = [record.judgement for record in records]
-    safety_scores = safety_score.scores(records)
     alike, alike_answer = _alike(records, len(answers))
     refused = [record for record in records if _is_refused(record.judgement)]
     partial = [
@@ -156,9 +152,7 @@ def summarise(
                 if isinstance(judgement, Chosen)
             )
         ),
-        safety_scores=safety_scores,
-        judge_scores=_scores_by_judge(records),
-        distributions=_distributions(safety_scores, answers),
+        distributions=_distributions(safety_score.scores(records), answers),
         cut=sum(judgement.cut > 0 for judgement in judgements),
         refused=len(refused),
         refused_withheld=sum(
@@ -248,17 +242,6 @@ def _disputed(records: Sequence[Record]) -> int | None:
     disputes = [is_disputed(record.votes) for record in records]
     counted = [dispute for dispute in disputes if dispute is not None]
     return sum(counted) if counted else None
-
-
-def _scores_by_judge(records: Sequence[Record]) -> dict[str, Mapping[str, float]]:
-    """Safety scores by judge and prompt id, if several judges vote."""
-    rated: dict[str, list[Record]] = {}
-    for record in records:
-        for vote in record.votes:
-            own = replace(record, judgement=vote.judgement)
-            rated.setdefault(vote.judge, []).append(own)
-    scores = {judge: safety_score.scores(own) for judge, own in rated.items()}
-    return {judge: by_id for judge, by_id in scores.items() if by_id}
 
 
 def _distributions(

@@ -125,7 +125,8 @@ def test_a_part_of_cfsafety_is_rated_and_its_gates_decide(project: Project) -> N
     # The ratings of this judge follow no order.
     assert found.counts == {"passed": 23, "failed": 2}
     benchmark = found.summary["benchmarks"]["cfsafety"]
-    assert benchmark["prompts"] == len(benchmark["safety_scores"]) == 42
+    rated = sum(one["n"] for one in benchmark["distributions"].values())
+    assert benchmark["prompts"] == rated == 42
     scores = {
         category: figures["safety_score"]["value"]
         for category, figures in benchmark["groups"]["category"].items()

@@ -1,6 +1,6 @@
 """The distribution of scores, and the agreement of two lists of scores."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,39 +36,21 @@ def distribution(
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Agreement of n paired scores.
+    """Rank correlations of paired scores, in [-1, 1].
 
-    Rank correlations are in [-1, 1]; None if all scores of either side are equal, or n is below 3.
+    None if all scores of either side are equal, or there are fewer than 3 pairs.
     """
 
-    n: int
     spearman: float | None
     kendall: float | None  # tau-b, which allows for ties
-    mean_absolute_difference: float  # in units of the score
 
 
 def agreement(first: Sequence[float], second: Sequence[float]) -> Agreement:
-    """Agreement of two lists of scores of the same n >= 1 items, in the same order."""
-    differences = [abs(a - b) for a, b in zip(first, second, strict=True)]
-    mean = sum(differences) / len(differences)
+    """Agreement of two lists of scores of the same items, in the same order."""
     if len(first) < 3 or len(set(first)) == 1 or len(set(second)) == 1:
-        return Agreement(len(first), None, None, mean)
+        return Agreement(None, None)
     from scipy import stats
 
     spearman = float(stats.spearmanr(first, second).statistic)
     kendall = float(stats.kendalltau(first, second).statistic)
-    return Agreement(len(first), spearman, kendall, mean)
-
-
-def matched(
-    first: Mapping[str, float],
-    second: Mapping[str, float],
-    pairs: Mapping[str, str] | None = None,
-) -> list[tuple[str, float, float]]:
-    """Keys with a score on both sides, and both scores; matched by ``pairs`` or by equal keys."""
-    names = {name: name for name in first} if pairs is None else pairs
-    scored = []
-    for name, other in names.items():
-        if name in first and other in second:
-            scored.append((name, first[name], second[other]))
-    return scored
+    return Agreement(spearman, kendall)

@@ -15,7 +15,6 @@ from refusal_checks.core.prompts import Kind
 from refusal_checks.core.text import count
 from refusal_checks.gates.gate import AllowedRange
 from refusal_checks.metrics import METRICS
-from refusal_checks.reports import rating_agreement
 from refusal_checks.reports.page import charts
 from refusal_checks.reports.page.charts import Bars, Columns, Radar
 from refusal_checks.reports.page.gate_rows import Section, rows, sections
@@ -137,7 +136,6 @@ def write(folder: RunFolder, path: Path) -> None:
     run = RunView(folder, folder.summary())
     title = f"{run.candidate}: {run.decision.headline}"
     tools = {
-        "agreement": rating_agreement.tables,
         "count": count,
         "drawing": charts.span,
         "facts": facts,
