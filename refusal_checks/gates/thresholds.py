@@ -63,14 +63,17 @@ def merge(
     benchmarks: Mapping[str, Benchmark],
     settings: GateSettings,
     others: Collection[str] = (),
+    options: Collection[Path] = (),
 ) -> Thresholds:
     """Merge the benchmarks' tables of run files; later files win. Changes its argument.
 
-    A ThresholdError names the file, the table, the key, and the nearest valid name, which may be
-    one of ``others``: tables that are no benchmarks.
+    A file replaces all bounds of a gate; those of ``parsed`` that are ``options`` change one and
+    keep the others. A ThresholdError names the file, the table, the key, and the nearest valid
+    name, which may be one of ``others``: tables that are no benchmarks.
     """
     merged = tables.read_tables(parsed, benchmarks)
     written: Written = {}
+    texts: dict[GateKey, Any] = {}
     waivers: dict[GateKey, Waiver] = {}  # those that stand without bounds
     for path, content in parsed.items():
         for name, table in content.items():
@@ -79,6 +82,9 @@ def merge(
                 _require_benchmark(where, name, table, benchmarks, others)
             metrics = tables.metrics_of(where, merged[name], benchmarks.get(name))
             for key, value in _gate_keys(name, table):
+                if path in options and isinstance(value, dict):
+                    value = {**(texts.get(key) or {}), **value}
+                texts[key] = value
                 bounds = tables.read_bounds(path, key, value, metrics)
                 waiver = bounds.waiver(str(path)) if bounds else None
                 if bounds and waiver and bounds.only_waives:

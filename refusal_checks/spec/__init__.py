@@ -35,9 +35,7 @@ from refusal_checks.spec.layers import (
     Layer,
     named,
     of_benchmarks,
-    over,
     override,
-    picked,
     read_table,
     require_tables,
 )
@@ -220,17 +218,13 @@ class RunSpec(BaseModel):
         settings = tables["settings"]
         assert isinstance(settings, GateSettings)
         others: dict[Path, dict[str, Any]] = {}
-        so_far: dict[str, Any] = {}
         for layer in layers:
             require_tables(layer)
             place = Path(layer.where)
             others.pop(place, None)  # a value given twice keeps its last place only
-            written = of_benchmarks(layer)
-            # A file replaces all bounds of a gate; an override changes one and keeps the others.
-            is_file = layer.folder is not None
-            so_far = over(so_far, written, keeps_bounds=not is_file)
-            others[place] = written if is_file else picked(so_far, written)
-        merged = thresholds.merge(others, discover(), settings, TABLES)
+            others[place] = of_benchmarks(layer)
+        options = [Path(layer.where) for layer in layers if layer.folder is None]
+        merged = thresholds.merge(others, discover(), settings, TABLES, options)
         spec = cls.model_validate(
             {
                 **tables,

@@ -14,7 +14,6 @@ from typing import Any
 from refusal_checks.core.errors import ThresholdError, UserError
 from refusal_checks.core.settings import FromFile, Frozen
 from refusal_checks.core.suggestions import near
-from refusal_checks.gates.tables import Bounds
 from refusal_checks.spec.tables import NAMED, TABLES
 
 
@@ -105,38 +104,6 @@ def _copied(content: Any) -> Any:
     if isinstance(content, dict):
         return {key: _copied(value) for key, value in content.items()}
     return content
-
-
-_BOUNDS = frozenset(Bounds.model_fields)
-
-
-def _holds_bounds(table: Mapping[str, Any], depth: int) -> bool:
-    """True if a table, ``depth`` levels below a benchmark's, holds the bounds of a gate."""
-    return depth >= 2 and not _BOUNDS.isdisjoint(table)
-
-
-def over(before: Any, after: Any, *, keeps_bounds: bool, depth: int = 0) -> Any:
-    """Merge a later layer's tables of benchmarks over earlier ones."""
-    if not (isinstance(before, dict) and isinstance(after, dict)):
-        return after
-    if _holds_bounds(after, depth):
-        return {**before, **after} if keeps_bounds else after
-    result = dict(before)
-    for key, value in after.items():
-        old = before.get(key)
-        result[key] = over(old, value, keeps_bounds=keeps_bounds, depth=depth + 1)
-    return result
-
-
-def picked(merged: Any, written: Any, depth: int = 0) -> Any:
-    """Select the merged values at the places that a layer has written."""
-    if not (isinstance(merged, dict) and isinstance(written, dict)):
-        return merged
-    if _holds_bounds(written, depth):
-        return dict(merged)
-    return {
-        key: picked(merged[key], value, depth + 1) for key, value in written.items()
-    }
 
 
 def _joined(before: Any, after: Any) -> Any:
