@@ -94,16 +94,21 @@ def error_for(url: str, status: int, text: str, retry_after: str = "") -> Endpoi
 
 def is_filtered(text: str) -> bool:
     """True for the body of an error by which a content filter withheld an answer."""
-    try:
-        answer = json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    error = answer.get("error", answer) if isinstance(answer, dict) else answer
+    error = _error(text)
     if not isinstance(error, dict):
         return False
     words = str(error.get("message", ""))
     names = (error.get("code"), error.get("type"))
     return words.startswith(_FILTER_WORDS) or any(name in _FILTERS for name in names)
+
+
+def _error(text: str) -> Any:
+    """The error in the JSON of a reply, however it is wrapped; None for other texts."""
+    try:
+        answer = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return answer.get("error", answer) if isinstance(answer, dict) else answer
 
 
 def seconds(retry_after: str) -> float:
@@ -126,29 +131,21 @@ _TITLE = re.compile(r"<title>([^<]{1,200})<", re.IGNORECASE)
 
 def error_words(text: str) -> str:
     """The server's own message, cut to fit into ours."""
+    error = _error(text)
+    title = _TITLE.search(text[:2000])
+    if error is None and title:  # of a proxy, or of a server that is no API
+        return f'a web page, "{" ".join(title[1].split())}"'
     try:
-        answer = json.loads(text)
-    except (ValueError, RecursionError):
-        title = _TITLE.search(text[:2000])
-        if title:  # of a proxy, or of a server that is no API
-            return f'a web page, "{" ".join(title[1].split())}"'
-        return text[:500]
-    error = answer.get("error", answer) if isinstance(answer, dict) else answer
-    try:
-        return _words_of(error)[:500]
+        if not isinstance(error, dict):
+            return str(error or text)[:500]
+        message = str(error.get("message", error))
+        # OpenRouter says "Provider returned error", and puts the provider's message elsewhere.
+        metadata = error.get("metadata")
+        if isinstance(metadata, dict) and isinstance(metadata.get("raw"), str):
+            message += f": {metadata['raw']}"
+        return message[:500]
     except (ValueError, RecursionError):  # too deep, or a number too long, to be shown
         return text[:500]
-
-
-def _words_of(error: Any) -> str:
-    if not isinstance(error, dict):
-        return str(error)
-    message = str(error.get("message", error))
-    # OpenRouter says "Provider returned error", and puts the provider's message elsewhere.
-    metadata = error.get("metadata")
-    if isinstance(metadata, dict) and isinstance(metadata.get("raw"), str):
-        return f"{message}: {metadata['raw']}"
-    return message
 
 
 def named_field(refusal: EndpointError, fields: Iterable[str]) -> str:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol, Self
-from weakref import WeakKeyDictionary
 
 from aiolimiter import AsyncLimiter
 from pydantic_core import PydanticSerializationError, from_json, to_json
@@ -47,11 +46,6 @@ _NOT_TLS = (
     "UNKNOWN_PROTOCOL",
 )
 """OpenSSL's names, by version, for an answer that is not TLS."""
-
-_large: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = (
-    WeakKeyDictionary()
-)
-"""Room for large replies of all servers together, by event loop."""
 
 
 class Transport(Protocol):
@@ -92,15 +86,14 @@ class HttpTransport:
         self._keys = Keys(access.api_key)
         self._session: aiohttp.ClientSession | None = None
         self._free = asyncio.Semaphore(access.pace.at_once)
+        self._large = asyncio.Semaphore(LARGE_AT_ONCE)
         self._turn: AsyncLimiter | None = None
-        # After a pause longer than the limit an outage begins anew: nothing was asked meanwhile.
-        self._first_refusal = math.inf
-        self._last_refusal = math.inf
-        self._refused_for = 0.0
+        self._first_refusal = self._last_refusal = math.inf
 
     async def __aenter__(self) -> Self:
         # These belong to one event loop, and a transport may see several.
         self._free = asyncio.Semaphore(self._access.pace.at_once)
+        self._large = asyncio.Semaphore(LARGE_AT_ONCE)
         rate = self._access.pace.per_minute
         self._turn = AsyncLimiter(1, 60 / rate) if rate else None
         self._session = session(self.url, self._access.timeout)
@@ -114,7 +107,7 @@ class HttpTransport:
         async with self._free:
             if self._turn:
                 await self._turn.acquire()
-            if self._refused_for > self._access.outage:
+            if self._last_refusal - self._first_refusal > self._access.outage:
                 raise EndpointError(
                     f"{self.url}: look at the server, then run the same command again: for "
                     f"{self._access.outage:g} s (limits.outage_timeout) it refused every request"
@@ -124,14 +117,13 @@ class HttpTransport:
                 answer = await self.request("POST", path, body)
             except TransientError:
                 now = monotonic()
+                # After a pause, in which nothing was asked, an outage begins anew.
                 if begun - self._last_refusal > self._access.outage:
                     self._first_refusal = now
-                self._last_refusal = now
                 self._first_refusal = min(self._first_refusal, now)
-                self._refused_for = now - self._first_refusal
+                self._last_refusal = now
                 raise
             self._first_refusal = math.inf
-            self._refused_for = 0.0
             return answer
 
     async def request(
@@ -154,7 +146,8 @@ class HttpTransport:
                 headers=self._headers,
                 allow_redirects=False,
             ) as reply:
-                return await _content(reply, most, partial(self._read, reply))
+                read = partial(self._read, reply)
+                return await _content(reply, most, self._large, read)
         except EndpointError as fault:
             # A header may hold a key, too, and JSON that is quoted in JSON.
             fault.args = (self._keys.hidden(str(fault)),)
@@ -263,12 +256,15 @@ def session(url: str, timeout: float) -> aiohttp.ClientSession:
 
 
 async def _content(
-    response: aiohttp.ClientResponse, most: int, read: Callable[[str], Any]
+    response: aiohttp.ClientResponse,
+    most: int,
+    large: asyncio.Semaphore,
+    read: Callable[[str], Any],
 ) -> Any:
     """Return what ``read`` makes of a reply's text, of at most so many bytes.
 
-    A large reply waits for room, which it takes until it is read. Servers that send as much as they
-    may on each connection would otherwise fill the memory.
+    A large reply waits for room among the ``large`` ones, which it takes until it is read. A server
+    that sends as much as it may on each connection would otherwise fill the memory.
     """
     encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
     if encoding not in ("", "identity"):
@@ -277,7 +273,7 @@ async def _content(
             f"{encoding[:40]!r}, which nobody asked for"
         )
     body = bytearray()
-    room: asyncio.Semaphore | None = None
+    is_large = False
     try:
         piece = await response.content.readany()
         while piece:
@@ -287,20 +283,13 @@ async def _content(
                     f"{response.url}: the reply has more than {most / 2**10:.0f} KiB, more than "
                     "the tokens that were asked for can have"
                 )
-            if len(body) > LARGE and not room:
-                room = await _take_room()
+            if len(body) > LARGE and not is_large:
+                await large.acquire()
+                is_large = True
             piece = await response.content.readany()
         text = body.decode("utf-8", errors="replace")
         del body  # the text takes as much again
         return read(text)
     finally:
-        if room:
-            room.release()
-
-
-async def _take_room() -> asyncio.Semaphore:
-    """Wait for room for one large reply; the caller releases it."""
-    loop = asyncio.get_running_loop()
-    room = _large.setdefault(loop, asyncio.Semaphore(LARGE_AT_ONCE))
-    await room.acquire()
-    return room
+        if is_large:
+            large.release()

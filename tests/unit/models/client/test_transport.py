@@ -250,14 +250,14 @@ class Pieces:
 
 def test_few_large_replies_are_in_memory_at_a_time() -> None:
     async def read() -> list[int]:
-        third = asyncio.Event()
+        third, large = asyncio.Event(), asyncio.Semaphore(LARGE_AT_ONCE)
         replies = [Pieces(3, third) for _ in range(LARGE_AT_ONCE + 1)]
         tasks = [
-            asyncio.create_task(_content(reply, 2**30, len))  # type: ignore[arg-type]
+            asyncio.create_task(_content(reply, 2**30, large, len))  # type: ignore[arg-type]
             for reply in replies
         ]
         for _ in range(9):  # small ones have room beside them
-            await _content(Pieces(1, third), 2**30, len)  # type: ignore[arg-type]
+            await _content(Pieces(1, third), 2**30, large, len)  # type: ignore[arg-type]
         assert [reply.read for reply in replies] == [2] * len(replies)
         assert sum(reply.wants_third for reply in replies) == LARGE_AT_ONCE
         third.set()
