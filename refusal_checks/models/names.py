@@ -117,6 +117,8 @@ def parse_candidate(name: str, extras: Extras = Extras()) -> CandidateModel:
     if name.startswith("replay:"):
         if name == "replay:":
             raise ModelError(f"--candidate {name}: write replay:FILE, with a file")
+        if extras.args:
+            raise _args_without_engine(name, "--candidate")
         path = expanded(name.removeprefix("replay:"))
         if name in DEMO_RECORDINGS:
             path = Path(__file__).parent / "recordings" / f"{path}.jsonl"
@@ -191,7 +193,10 @@ def _no_such_model(name: str, option: str) -> ModelError:
         others = "keyword or labels"
     hint = either(near(name, words, 0.7))
     address = _ADDRESS.fullmatch(name)
-    if address:
+    kind, colon, file = name.partition(":")
+    if colon and kind.lower() == "replay":
+        hint = f"for recorded answers, write replay:{_shown(file)}; else "
+    elif address:
         end = "" if "/v1" in name else "/v1"
         hint = f"for a server, write http://{address[1]}{end}; else "
     return ModelError(
@@ -270,10 +275,7 @@ def is_classifier(model: Model) -> bool:
 def _attached(name: str, extras: Extras, option: str) -> Attached:
     shown = _shown(name)
     if extras.args:
-        raise ModelError(
-            f"remove {option.removeprefix('--')}.args: they are for engines started here, not for "
-            f"{shown}"
-        )
+        raise _args_without_engine(name, option)
     url, _, model = name.partition("#")
     try:
         host = urlsplit(url).hostname
@@ -300,6 +302,13 @@ def _attached(name: str, extras: Extras, option: str) -> Attached:
         extras.template_kwargs,
         extras.reasoning_end,
         extras.judge_reasoning,
+    )
+
+
+def _args_without_engine(name: str, option: str) -> ModelError:
+    return ModelError(
+        f"remove {option.removeprefix('--')}.args: they are for engines started here, not for "
+        f"{_shown(name)}"
     )
 
 

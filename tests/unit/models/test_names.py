@@ -84,6 +84,10 @@ def test_a_url_attaches_to_a_server(
         ("https://node/v1?version=hush#m", "remove the query"),
         ("node:8000/v1#m", "for a server, write http://node:8000/v1#m; else name"),
         ("http:///v1", "write a URL with a host: http://HOST:PORT"),
+        (
+            "Replay:said.jsonl",
+            "for recorded answers, write replay:said.jsonl; else name",
+        ),
         ("{0}", r"config\.json"),
         ("{0}/said.jsonl", "for recorded answers, write replay:"),
         ("http://node/v1", r"remove .*\.args: .*http://node/v1"),
@@ -167,6 +171,12 @@ def test_what_is_a_judge_alone_is_no_candidate_and_what_answers_no_judge(
         parse_judge(f"replay:{tmp_path}")
     with pytest.raises(ModelError, match="write replay:FILE, with a file"):
         parse_candidate("replay:")
+    said = tmp_path / "said.jsonl"
+    said.touch()
+    with pytest.raises(
+        ModelError, match=r"^remove candidate\.args: .* not for replay:"
+    ):
+        parse_candidate(f"replay:{said}", Extras(("--dtype", "half")))
 
 
 def test_a_moderation_endpoint_is_a_judge() -> None:
