@@ -33,6 +33,7 @@ from refusal_checks.judges.trust import canary
 from refusal_checks.judges.trust.check_sets import SETS, CheckSet
 from refusal_checks.judges.trust.floors import JudgeCheck, JudgeFloors, checked
 from refusal_checks.metrics.graded import step_correlation
+from refusal_checks.models.provided import DEMO_JUDGE
 from refusal_checks.results.summary import RunSummary
 
 
@@ -232,7 +233,7 @@ def untested(
             continue
         # Of choices, rules may read what is certain.
         if all(isinstance(judge, LabelsJudge | RulesJudge) for judge in panel):
-            if is_model(labelled_by):
+            if is_model(labelled_by) and labelled_by != DEMO_JUDGE:
                 found[gate.benchmark] = (
                     f"name another judge: the recorded {scale or 'labels'} are by {labelled_by}, "
                     "an untested model"

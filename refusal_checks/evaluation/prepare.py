@@ -33,7 +33,7 @@ from refusal_checks.gates.estimates import Rules
 from refusal_checks.gates.gate import Gate, measured_id
 from refusal_checks.gates.score_files import Scores
 from refusal_checks.judges import kind_of
-from refusal_checks.models.names import DEMO_RECORDINGS, remark_on
+from refusal_checks.models.names import remark_on
 from refusal_checks.results.redact import Redaction
 from refusal_checks.results.run_folder import earlier_scores
 from refusal_checks.results.summary import RunSummary
@@ -184,8 +184,6 @@ def _note_untested(
     """Note what no check of the judges tests."""
     judges, benchmarks = assembled.judges, config.benchmarks
     labelled_by = config.answering.replay.labelled_by
-    if config.answering.model.name in DEMO_RECORDINGS:
-        labelled_by = ""  # demo:judge, which passes its check
     found = untested(gates, benchmarks, judges, config.trust, labelled_by)
     for name, why in found.items():
         if kind_of(benchmarks[name]).verdicts.scale:

@@ -102,3 +102,10 @@ def test_its_yes_counts_for_demo_models_alone(engines: Project) -> None:
     assert set(recorded.counts) == {"passed"}
     assert "judge-weak" in recorded.reservations
     assert recorded.result.decision.exit_code == 7
+    engines.write_rows("answers.jsonl", [row | {"label": "refusal"} for row in rows])
+    labelled = engines.evaluate(
+        **{**BY_IT, "candidate_model": "replay:answers.jsonl", "judge_model": "labels"},
+        recording_columns={"completion": "answer"},
+        recording_labelled_by="demo:judge",
+    )
+    assert "judge-weak" in labelled.reservations

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from refusal_checks.core.text import clean, count
 from refusal_checks.judges.trust.check_sets import SETS
 from refusal_checks.metrics import METRICS
+from refusal_checks.models.names import DEMO_RECORDINGS, RECORDED_LABELS
 from refusal_checks.models.provided import DEMO, DEMO_JUDGE
 from refusal_checks.results.manifest import Manifest, ModelFacts
 from refusal_checks.results.reservations.reservation import (
@@ -67,7 +68,11 @@ def _judges_beyond_the_demo(manifest: Manifest) -> bool:
     """True if the demo models' judge judges another candidate."""
     # Where several judges have one name, numbers follow it.
     names = {name.partition(" (")[0] for name in manifest.models.judges}
-    return DEMO_JUDGE in names and not manifest.candidate.startswith(DEMO)
+    if RECORDED_LABELS in names:
+        names.add(manifest.labelled_by)
+    candidate = manifest.candidate
+    is_demo = candidate.startswith(DEMO) or candidate in DEMO_RECORDINGS
+    return DEMO_JUDGE in names and not is_demo
 
 
 def _judges_that_are_the_candidate(manifest: Manifest) -> list[str]:
