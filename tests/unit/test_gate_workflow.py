@@ -492,7 +492,7 @@ def required(*extras: str) -> Iterator[Requirement]:
     [
         (("demo",), ()),
         (("gpu",), ("vllm",)),
-        (("gpu-tests",), ("vllm", "dev", "docs")),
+        (("gpu-tests",), ("vllm", "dev", "docs", "engine-tests")),
         (("tests",), ("dev", "docs")),
         (("tests", "engine-cpu"), ("dev", "docs")),
     ],
