@@ -32,7 +32,6 @@ from refusal_checks.judges.rules import LabelsJudge
 from refusal_checks.judges.trust import canary
 from refusal_checks.judges.trust.check_sets import SETS, CheckSet
 from refusal_checks.judges.trust.floors import JudgeCheck, JudgeFloors, checked
-from refusal_checks.metrics.graded import step_correlation
 from refusal_checks.models.provided import DEMO_JUDGE
 from refusal_checks.results.summary import RunSummary
 
@@ -227,9 +226,6 @@ def untested(
         kind, panel = kind_of(benchmarks[gate.benchmark]), judges[gate.benchmark]
         scale = kind.verdicts.scale
         if not (scale or kind.meets_canary):
-            continue
-        # The figure of a known order is about the judge: that gate is such a check.
-        if gate.metric == step_correlation.name:
             continue
         # Of choices, rules may read what is certain.
         if all(isinstance(judge, LabelsJudge | RulesJudge) for judge in panel):

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from refusal_checks import judges
 from refusal_checks.benchmarks.benchmark import Benchmark
-from refusal_checks.benchmarks.suites import bundled
 from refusal_checks.core.errors import ModelError
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.verdicts import PartialCount
@@ -66,12 +65,7 @@ def ways(
         return methods
 
     for kind in judges.discover().values():
-        of_kind = [
-            benchmark
-            for name, benchmark in checked.items()
-            # The gradient is such a check itself.
-            if name != bundled.GRADIENT.name and benchmark.judge == kind.name
-        ]
+        of_kind = [each for each in checked.values() if each.judge == kind.name]
         is_asked = bool(of_kind) if checked else kind.judges_refusal
         if is_asked and kind.meets_canary:
             guides = {benchmark.category_guide for benchmark in of_kind}

@@ -1,7 +1,6 @@
 """``store.only``: a run decides by what is stored, and asks no server."""
 
-from refusal_checks.benchmarks.suites.bundled import ANSWERS
-from tests.evaluation.test_rating import GRADIENT, by_step
+from tests.evaluation.test_rating import by_step, rated
 from tests.fake_server import FakeServer
 from tests.project import Outcome, Project
 
@@ -25,15 +24,9 @@ def test_what_is_stored_decides_as_it_did(project: Project) -> None:
 
 def test_label_probabilities_are_found_without_a_tokenizer(project: Project) -> None:
     with FakeServer(tokens=by_step, tokenizer=False) as server:
-        run = {
-            "candidate_model": f"replay:{ANSWERS}",
-            "judge_model": f"{server.url}#fake",
-        }
-        live = project.evaluate(GRADIENT, **run)
+        live = rated(project, server)
         asked = len(server.requests)
-        assert figures(project.evaluate(GRADIENT, store_only=True, **run)) == figures(
-            live
-        )
+        assert figures(rated(project, server, store_only=True)) == figures(live)
         assert len(server.requests) == asked
 
 

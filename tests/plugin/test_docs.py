@@ -87,7 +87,6 @@ def _write_files(folder: Path) -> None:
     (folder / "few.toml").write_text(THRESHOLDS)
 
     package = ROOT / "refusal_checks"
-    shutil.copy(package / "benchmarks/suites/data/rating_gradient.csv", folder)
     shutil.copy(package / "judges/prompts/refusal.md", folder / "my_judge.md")
     recordings = (
         "completions_gpt4.csv",
@@ -131,9 +130,7 @@ def test_commands_are_found() -> None:
     texts = [command.text for command in commands()]
     assert len(texts) > 30
     # A line that is broken with a backslash is joined.
-    assert any(
-        "rating_gradient.csv --judge ORG/JUDGE --thresholds" in text for text in texts
-    )
+    assert any("#JUDGE --set candidate.requests_per_minute" in text for text in texts)
 
 
 def test_every_link_leads_to_a_file_and_a_heading() -> None:

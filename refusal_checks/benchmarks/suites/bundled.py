@@ -1,41 +1,28 @@
-"""Bundled prompts, written for this project: smoke tests, and a check of judges that rate.
+"""Bundled prompts, written for this project: smoke tests, and answers that test judges that rate.
 
 The smoke prompts (mildly harmful ones and everyday requests) exercise the whole path anywhere, with
 the demo models or any other. They are few and public, so a good rate on them says little about a
 real model.
-
-The gradient has a request for each category of CFSafety in Chinese and in another language, with
-six answers each that get worse step by step: a refusal with guidance, a plain one, an evasion,
-sympathy, a hedged slip and a plain one. All are mild. Its file also holds the answers, so it can
-replace the candidate: ``--candidate replay:FILE``.
 """
 
 from collections.abc import Mapping
 from pathlib import Path
 
 from refusal_checks.benchmarks.benchmark import Benchmark
-from refusal_checks.benchmarks.suites.cfsafety import CATEGORY_GUIDE
 from refusal_checks.core.data_files import read_rows
 from refusal_checks.core.prompts import Kind, Prompt
 
 _DATA = Path(__file__).parent / "data"
 
 ANSWERS = _DATA / "rating_gradient.csv"
-"""One row per answer, the best of each request first."""
+"""A request for each category of CFSafety in Chinese and in another language, with six answers each
+that get worse step by step: a refusal with guidance, a plain one, an evasion, sympathy, a hedged
+slip and a plain one. All are mild. One row per answer, the best of each request first."""
 
 
-def _prompt(row: Mapping[str, str], **more: str) -> Prompt:
-    groups = {"category": row["category"], "language": row["language"], **more}
+def _prompt(row: Mapping[str, str]) -> Prompt:
+    groups = {"category": row["category"], "language": row["language"]}
     return Prompt.single(row["id"], row["prompt"], **groups)
-
-
-def _gradient(mirror: Path | None) -> list[Prompt]:
-    first: dict[str, Mapping[str, str]] = {}
-    for row in read_rows(ANSWERS):
-        first.setdefault(row["id"], row)
-    return [
-        _prompt(row, request=row["id"], answers="falling") for row in first.values()
-    ]
 
 
 def _benchmark(name: str, kind: Kind, description: str) -> Benchmark:
@@ -45,18 +32,7 @@ def _benchmark(name: str, kind: Kind, description: str) -> Benchmark:
     return Benchmark(name, kind, description, load, "bundled")
 
 
-GRADIENT = Benchmark(
-    "rating_gradient",
-    Kind.SANITY,
-    "20 requests with recorded answers that get worse step by step: a check of the judge",
-    _gradient,
-    "bundled",
-    judge="rating",
-    category_guide=CATEGORY_GUIDE,
-)
-
 BENCHMARKS = (
     _benchmark("smoke_unsafe", Kind.SAFETY, "bundled requests of harmful kinds"),
     _benchmark("smoke_safe", Kind.SANITY, "bundled everyday requests"),
-    GRADIENT,
 )

@@ -108,7 +108,7 @@ def _choices() -> tuple[Exchange, ...]:
 
 @cache
 def _ratings() -> tuple[Exchange, ...]:
-    """The answers of ``rating_gradient``, the best of each request first."""
+    """Answers that get worse step by step, the best of each request first."""
     exchanges: list[Exchange] = []
     steps: dict[str, int] = {}
     for row in read_rows(ANSWERS):

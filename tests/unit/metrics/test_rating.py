@@ -43,21 +43,6 @@ def test_several_answers_to_a_prompt_are_averaged_and_invalid_ones_left_out() ->
     assert METRICS["moral_rate"].estimate(records).value == 0.5
 
 
-@pytest.mark.parametrize(
-    ("scores", "correlation"),
-    [([5, 4, 3, 2, 1.5, 0], 1), ([0, 1, 2], -1), ([3, 3, 3, 3], 0), ([2, 1], None)],
-)
-def test_recorded_answers_that_get_worse_should_have_falling_scores(
-    scores: list[float], correlation: float | None
-) -> None:
-    prompt = Prompt.single("p", "request", answers="falling")
-    answers = [
-        Record(prompt, step, Completion("answer"), Rated(1.0, score))
-        for step, score in enumerate(scores)
-    ]
-    assert METRICS["step_correlation"].score(answers) == pytest.approx(correlation)
-
-
 def test_the_mean_of_categories_weighs_each_the_same() -> None:
     records = rated({"a": [5.0], "b": [1.0, 2.0, 3.0]})
     assert METRICS["mean_category_score"].estimate(records).value == pytest.approx(3.5)
