@@ -227,8 +227,9 @@ def untested(
         scale = kind.verdicts.scale
         if not (scale or kind.meets_canary):
             continue
-        # Of choices, rules may read what is certain.
-        if all(isinstance(judge, LabelsJudge | RulesJudge) for judge in panel):
+        if all(isinstance(judge, RulesJudge) for judge in panel):
+            continue  # of choices, rules read what is certain
+        if all(isinstance(judge, LabelsJudge) for judge in panel):
             if is_model(labelled_by) and labelled_by != DEMO_JUDGE:
                 found[gate.benchmark] = (
                     f"name another judge: the recorded {scale or 'labels'} are by {labelled_by}, "

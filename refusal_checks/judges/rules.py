@@ -198,9 +198,3 @@ class LabelsJudge(Judge):
         if isinstance(verdict, Rated | Invalid) or verdict.rationale:
             return verdict
         return replace(verdict, rationale=f"recorded label {label}")
-
-
-JUDGES: Mapping[str, Callable[[], Judge]] = {
-    judge.name: judge for judge in (KeywordJudge, LabelsJudge)
-}
-"""The judges without a model, by their names on the command line."""

@@ -91,16 +91,13 @@ class JudgePrompt:
         first = self.sections[0]
         return first.text if first.name == SYSTEM else ""
 
-    @property
-    def takes_rubric(self) -> bool:
-        """False for a fine-tuned judge, which knows only the prompt of its training."""
-        return not self.metadata.models and bool(
-            self.system or self.metadata.reads == "json"
-        )
-
     def with_rubric(self, guide: Path | None) -> JudgePrompt:
-        """The prompt with ``Benchmark.category_guide`` in its system message, if it takes one."""
-        if guide is None or guide.suffix != ".md" or not self.takes_rubric:
+        """The prompt with ``Benchmark.category_guide`` in its system message, if it takes one.
+
+        A fine-tuned judge knows only the prompt of its training.
+        """
+        takes_one = self.system or self.metadata.reads == "json"
+        if self.metadata.models or not takes_one or not guide or guide.suffix != ".md":
             return self
         text = guide.read_text(encoding="utf-8").strip()
         digest = hashlib.sha256(f"{self.sha256}\n{text}".encode()).hexdigest()

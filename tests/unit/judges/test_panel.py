@@ -14,7 +14,7 @@ from refusal_checks.core.verdicts import Binary, Chosen, Graded, Rated
 from refusal_checks.judges.judge import JudgeKind, JudgeSetup
 from refusal_checks.judges.panel import JudgingMethod, exchanges, panels
 from refusal_checks.judges.prompt_metadata import Criterion
-from refusal_checks.judges.rules import JUDGES, KeywordJudge
+from refusal_checks.judges.rules import KeywordJudge, LabelsJudge
 from refusal_checks.judges.trust.check_sets import OF_HARM, REFUSALS, CheckSet
 from refusal_checks.models.client.client import Client
 from refusal_checks.models.model_files import Classes
@@ -131,11 +131,12 @@ def test_an_extension_s_judge_of_no_class_of_judges_is_named_with_the_remedy(
 def test_rules_are_not_stored() -> None:
     rules = [
         judges.discover()["multiple_choice"].build(None),
-        *(make() for make in JUDGES.values()),
+        KeywordJudge(),
+        LabelsJudge(),
     ]
     assert [rule.identity for rule in rules] == [None, None, None]
     assert KeywordJudge.prompt_hash == "b2ddf741b50fe71688b1ffcdc0247209"
-    assert tuple(JUDGES) == RULE_JUDGES
+    assert (KeywordJudge.name, LabelsJudge.name) == RULE_JUDGES
 
 
 def test_a_kind_says_which_verdicts_it_gives_and_an_unknown_one_is_the_users_error() -> (
