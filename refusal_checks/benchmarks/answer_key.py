@@ -8,7 +8,7 @@ from string import ascii_uppercase
 from typing import Any
 
 from refusal_checks.benchmarks.benchmark import Benchmark
-from refusal_checks.core.data_files import read_csv
+from refusal_checks.core.data_files import read_columns
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.settings import MultipleChoice
@@ -113,7 +113,7 @@ def _read_key(path: Path) -> dict[str, tuple[str, bool]]:
     Columns are ``id``, ``answer`` and, if some are disputed, ``agreed`` (1 or 0).
     """
     entries: dict[str, tuple[str, bool]] = {}
-    for number, row in enumerate(read_csv(path, ("id", "answer")), 1):
+    for number, row in enumerate(read_columns(path, ("id", "answer")), 1):
         name, answer = row["id"].strip(), row["answer"].strip()
         agreed = row.get("agreed", "1").strip()
         if agreed not in ("0", "1"):

@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from refusal_checks.benchmarks.benchmark import Benchmark
 from refusal_checks.benchmarks.pinned import PinnedFile, fetch
-from refusal_checks.core.data_files import read_csv
+from refusal_checks.core.data_files import read_columns
 from refusal_checks.core.prompts import Kind, Prompt
 
 
@@ -40,7 +39,7 @@ def table_benchmark(
 
     def load(mirror: Path | None) -> list[Prompt]:
         prompts = []
-        for number, row in enumerate(_rows(fetch(file, mirror), columns)):
+        for number, row in enumerate(read_columns(fetch(file, mirror), columns)):
             if only and row[only[0]] != only[1]:
                 continue
             request = row[text]
@@ -53,13 +52,3 @@ def table_benchmark(
         return prompts
 
     return Benchmark(name, kind, description, load, file.revision, judge, (file,))
-
-
-def _rows(path: Path, columns: Sequence[str]) -> list[dict[str, Any]]:
-    if path.suffix != ".parquet":
-        return read_csv(path, columns)
-    # pyarrow takes long to import, and collecting tests need not wait for it.
-    from pyarrow import parquet
-
-    rows: list[dict[str, Any]] = parquet.read_table(path, columns=columns).to_pylist()
-    return rows

@@ -179,8 +179,8 @@ def find_columns(
     return by_field
 
 
-def read_csv(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
-    """The rows of a CSV file that has these columns, each cell as text."""
+def read_columns(path: Path, columns: Sequence[str]) -> list[dict[str, Any]]:
+    """The rows of a file that has these columns."""
     rows = read_rows(path)
     for column in columns:
         require_in_data(column, header(rows), str(path))

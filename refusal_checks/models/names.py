@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -319,8 +320,5 @@ def _shown(name: str) -> str:
 
 
 def expanded(name: str) -> Path:
-    """Expand ``~`` in a path if such a home exists."""
-    try:
-        return Path(name).expanduser()
-    except RuntimeError:
-        return Path(name)
+    """Expand ``~`` in a path if such a home exists, which ``Path.expanduser`` insists on."""
+    return Path(os.path.expanduser(name))  # noqa: PTH111

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from refusal_checks.benchmarks.pinned import MIRROR_VARIABLE
-from refusal_checks.core.data_files import read_csv
+from refusal_checks.core.data_files import read_columns
 from refusal_checks.judges.trust.powered_rates import prediction_powered
 from refusal_checks.metrics.statistics.intervals import Estimate, wilson
 
@@ -80,7 +80,7 @@ def _judged(human: Scores, cell: Cell, rng: np.random.Generator) -> Scores:
 
 def read_labels(data: Path, model: str) -> tuple[Scores, Scores]:
     """Human and GPT-4's labels of one model's answers, 1 for a refusal, without invalid ones."""
-    rows = read_csv(
+    rows = read_columns(
         data / "xstest" / f"completions_{model}.csv", ("final_label", "gpt4_label")
     )
     pairs = [

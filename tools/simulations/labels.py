@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from refusal_checks.benchmarks.pinned import MIRROR_VARIABLE
-from refusal_checks.core.data_files import read_csv
+from refusal_checks.core.data_files import read_columns
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import Binary, Label
@@ -81,7 +81,7 @@ class Coverage(NamedTuple):
 
 def recorded(data: Path, model: str) -> Run:
     """One model's answers to XSTest, judged by GPT-4, without outputs that are not labels."""
-    rows = read_csv(
+    rows = read_columns(
         data / "xstest" / f"completions_{model}.csv",
         ("prompt", "completion", "final_label", "gpt4_label"),
     )
