@@ -10,13 +10,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Self
 
-from refusal_checks.core.errors import DataError, require_known
 from refusal_checks.reports.wording.release import (
     ReleaseDecision,
     in_words,
     release_decision,
 )
-from refusal_checks.results.benchmark_summary import BenchmarkSummary
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary
 
@@ -61,13 +59,3 @@ class RunView:
     @property
     def day(self) -> str:
         return f"{self.when:%Y-%m-%d %H:%M}" if self.when else "unknown"
-
-    def benchmark(self, name: str) -> BenchmarkSummary:
-        """The summary of one benchmark.
-
-        Raises:
-            DataError: the run has no such benchmark.
-        """
-        benchmarks, where = self.summary.benchmarks, str(self.folder.summary_file)
-        require_known(name, benchmarks, where, "benchmark", DataError)
-        return benchmarks[name]

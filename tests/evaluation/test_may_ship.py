@@ -86,7 +86,7 @@ CASES = {
         gates("{ max_drop = 0.05 }", "invalid_rate = false"),
     ),
     "margins skipped": Case(
-        UNSHOWN, "no --baseline", gates("{ min = 0.8, max_drop = 0.05 }")
+        UNSHOWN, "give a --baseline that has", gates("{ min = 0.8, max_drop = 0.05 }")
     ),
     "left out": Case(
         UNSHOWN,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from refusal_checks.core.text import count
+from refusal_checks.core.text import count, in_a_row
 from refusal_checks.results.reservations.reservation import (
     GatedRun,
     Reservation,
@@ -21,9 +21,11 @@ def baseline(run: GatedRun) -> Iterator[Reservation]:
     ]
     if skipped:
         gates = count(len(skipped), "gate")
+        names = in_a_row(gate.benchmark for gate in skipped)
         found = reservation(
             "no-baseline",
-            f"max_drop and max_rise of {gates} were not checked: no --baseline",
+            f"give a --baseline that has {names}: max_drop and max_rise of {gates} were not "
+            "checked",
         )
         # Beside an absolute bound a first release has been shown to be good enough.
         if all(gate.benchmark in bounded for gate in skipped):

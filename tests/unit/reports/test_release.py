@@ -254,7 +254,7 @@ OTHER = Gate("other", "rejection_rate", minimum=0.2)
         (
             "no-baseline",
             verdicts((Gate("safe", "rejection_rate", max_drop=0.1), "R")),
-            "max_drop and max_rise of 1 gate were not checked: no --baseline",
+            "give a --baseline that has safe: max_drop and max_rise of 1 gate were not checked",
         ),
         (
             "another-seed",
