@@ -19,7 +19,6 @@ from refusal_checks.core.errors import ModelError, RefusalChecksError, reason
 from refusal_checks.core.store import Store
 from refusal_checks.core.text import clean, count
 from refusal_checks.engines import devices, vllm
-from refusal_checks.engines.vllm import ENGINE
 from refusal_checks.evaluation.configure import configure, folders
 from refusal_checks.gates import power, toml_file
 from refusal_checks.models.identity import describe
@@ -131,13 +130,12 @@ def _checks(
     served = [model for model in models if isinstance(model, Served)]
 
     def engine() -> Sequence[str]:
+        assembly.require_loadable(config, said.append)
         for model in served:
-            ENGINE.require_program(model.program)
             if model.weights and not model.weights.is_ready():
                 model.weights.check()
         if served and not vllm.runs_on_cpu():
             require_compiler()
-        assembly.require_loadable(config, said.append)
         return said or ["everything its models need is here"]
 
     def baseline() -> Sequence[str]:

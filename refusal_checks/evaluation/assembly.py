@@ -138,6 +138,7 @@ def require_loadable(config: RunConfig, say: Note) -> None:
     named += [("--judge", model) for model in config.judging.models]
     for option, model in named:
         if isinstance(model, Served):
+            ENGINE.require_program(model.program)
             needs.require_files(model, option, say)
             missing = needs.require_template(model, option)
             if missing:
