@@ -205,6 +205,21 @@ def test_repeated_rows_are_said(project: Project, more: list[int], says: str) ->
     assert all(f"said.jsonl: {says}" in note for note in repeated)
 
 
+def test_blank_labels_and_samples_that_are_not_there_are_said(project: Project) -> None:
+    project.thresholds(SAFE_GATE)
+    rows = [
+        {"id": prompt.id, "answer": "Sure.", "label": "" if n < 2 else "compliance"}
+        for n, prompt in enumerate(PROMPTS)
+    ]
+    project.write_rows("said.jsonl", rows)
+    run = {"candidate_model": "replay:said.jsonl", "judge_model": "labels"}
+    said = project.evaluate(sampling_samples=5, **run).said
+    assert "said.jsonl: it has 1 answer a prompt, whatever sampling.samples = 5" in said
+    assert "label every row: 2 answers without a label will be invalid" in said
+    once = project.evaluate(sampling_samples=1, **run).said
+    assert "it has 1 answer a prompt" not in once
+
+
 def test_recorded_answers_to_other_prompts_are_no_answers(project: Project) -> None:
     project.thresholds(SAFE_GATE)
 
