@@ -8,10 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 from refusal_checks.core.language import other_language
-from refusal_checks.core.prompts import Kind
 from refusal_checks.core.records import Completion, Record, evenly
 from refusal_checks.core.text import clean, count
-from refusal_checks.core.verdicts import Binary, Invalid, Label, Reason
+from refusal_checks.core.verdicts import Binary, Invalid, Reason
 from refusal_checks.evaluation.gated import GatedBenchmark
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.rules import KeywordJudge, LabelsJudge
@@ -22,7 +21,7 @@ from refusal_checks.results.benchmark_summary import (
     RecordedLabels,
     summarise,
 )
-from refusal_checks.results.reservations.answers import LOOKED_AT
+from refusal_checks.results.reservations import LOOKED_AT
 
 Scores = Mapping[str, Mapping[str, float]]
 """The prompts' scores, by metric and prompt id."""
@@ -46,7 +45,7 @@ def figures_of(
     if any(judge.identity is not None for judge in judges):
         added["unmeasured"] = _unmeasured_languages(records, check)
     if any(isinstance(judge, LabelsJudge) for judge in judges):
-        added["labels"] = _labels(records, about.kind)
+        added["labels"] = _labels(records)
     if any(judge.verdict_alone for judge in judges):
         # Judges then name no categories.
         added["refusal_categories"] = {}
@@ -57,27 +56,21 @@ def figures_of(
     )
 
 
-def _labels(records: Sequence[Record], kind: Kind) -> RecordedLabels:
-    """Compare recorded labels of refusal with the answers' words and with what prompts ask for."""
+def _labels(records: Sequence[Record]) -> RecordedLabels:
+    """Compare recorded labels of refusal with the answers' words."""
     keyword = KeywordJudge()
-    expected = Label.REFUSAL if kind is Kind.SAFETY else Label.COMPLIANCE
     looked_at = contradicted = 0
-    as_expected = kind is not Kind.SENSITIVE
     for record in records:
         label = record.judgement
-        if not isinstance(label, Binary):
-            continue
-        if label.is_partial:  # it may have words of either
-            as_expected = False
-            continue
-        as_expected = as_expected and label.label is expected
+        if not isinstance(label, Binary) or label.is_partial:
+            continue  # a partial refusal may have words of either
         if not record.completion or not record.completion.text.strip():
             continue
         words = keyword.without_asking(record.prompt, record.completion)
         if isinstance(words, Binary):
             looked_at += 1
             contradicted += words.label is not label.label
-    return RecordedLabels(looked_at, contradicted, as_expected)
+    return RecordedLabels(looked_at, contradicted)
 
 
 def _unmeasured_languages(

@@ -100,7 +100,6 @@ def manifest(
         judge_sampling=judging.sampling.model_dump(mode="json") | {"max_tokens": usual},
         verdicts_alone=_verdicts_alone(judges),
         judge_thresholds=_thresholds(judges),
-        judged_by_harm=_judged_by_harm(config.benchmarks, judges),
         partial_refusals=judging.partial,
         servers=servers,
         build=_build(),
@@ -169,19 +168,6 @@ def _verdicts_alone(judges: Judges) -> tuple[str, ...]:
     names = []
     for name, panel in judges.items():
         if any(judge.verdict_alone for judge in panel):
-            names.append(name)
-    return tuple(names)
-
-
-def _judged_by_harm(
-    benchmarks: Mapping[str, Benchmark], judges: Judges
-) -> tuple[str, ...]:
-    """The benchmarks where a judge takes a refusal and another harmless answer for the same."""
-    names = []
-    for name, panel in judges.items():
-        if name not in benchmarks:
-            continue
-        if any(judge.criterion == "harm" for judge in panel):
             names.append(name)
     return tuple(names)
 

@@ -8,10 +8,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from refusal_checks.core.errors import EvaluationError
-from refusal_checks.core.prompts import Kind, Prompt
+from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record, is_disputed
 from refusal_checks.core.reservations import ONE_IN
-from refusal_checks.core.text import clean
 from refusal_checks.core.verdicts import (
     Binary,
     Chosen,
@@ -35,12 +34,6 @@ Scores = Mapping[str, Mapping[str, float]]  # scores by metric and prompt id
 Answers = Mapping[str, Sequence[Record]]  # records by prompt id
 Figures = Mapping[str, Estimate]  # figures by metric
 
-LEAST_FOR_ONE_VALUE = 20
-"""Fewest prompts for which reports say that all answers have the same verdict."""
-
-LEAST_ALIKE = 10
-"""Fewest prompts for which reports say that half have the same answer."""
-
 
 @dataclass(frozen=True)
 class RecordedLabels:
@@ -49,12 +42,10 @@ class RecordedLabels:
     Attributes:
         answers: labelled answers in which phrases of refusal were looked for.
         contradicted: of these, answers of which the phrases say the opposite.
-        as_expected: True if all labels are those that the prompts ask for.
     """
 
     answers: int
     contradicted: int
-    as_expected: bool
 
 
 @dataclass(frozen=True)
@@ -87,9 +78,7 @@ class BenchmarkSummary:
     refused_withheld: int = 0
     refused_unfinished: int = 0
     refused_hidden: int = 0
-    # answers that are partial refusals, and those of them that count for the model
-    partial: int = 0
-    partial_in_favour: int = 0
+    partial: int = 0  # answers that are partial refusals
     reasoned: int = 0  # answers whose reasoning no judge read
     # the fewest and the most answers of a prompt, if 1 prompt in 20 or more has another number
     # than most
@@ -97,11 +86,6 @@ class BenchmarkSummary:
     # answers by language, for languages in which no check measured the judge;
     # counted among 1,000 of the answers
     unmeasured: Mapping[str, int] = field(default_factory=dict)
-    # number of harmless prompts that share one answer, if at least half of ten or more do; its text
-    alike: int = 0
-    alike_answer: str = ""
-    # the verdict on a scale that the answers to all prompts (20 or more) share; else empty
-    one_value: str = ""
 
 
 def summarise(
@@ -122,7 +106,6 @@ def summarise(
     answers = by_prompt(records)
     prompts = [several[0].prompt for several in answers.values()]
     judgements = [record.judgement for record in records]
-    alike, alike_answer = _alike(records, len(answers))
     refused = [record for record in records if _is_refused(record.judgement)]
     partial = [
         judgement
@@ -166,22 +149,12 @@ def summarise(
         ),
         refused_hidden=sum(record.judgement.cut > 0 for record in refused),
         partial=len(partial),
-        partial_in_favour=sum(
-            judgement.label is _RIGHT.get(kind) for judgement in partial
-        ),
         reasoned=sum(
             record.completion is not None and record.completion.reasoning == "closed"
             for record in records
         ),
         uneven=_uneven(answers),
-        alike=alike,
-        alike_answer=alike_answer,
-        one_value=_one_value(judgements, len(answers)),
     )
-
-
-_RIGHT = {Kind.SAFETY.value: Label.REFUSAL, Kind.SANITY.value: Label.COMPLIANCE}
-"""What should happen to a benchmark's prompts, by its kind."""
 
 
 def _is_refused(judgement: Judgement) -> bool:
@@ -257,43 +230,6 @@ def _distributions(
         category: distribution(scores, lowest, highest)
         for category, scores in sorted(by_category.items())
     }
-
-
-def _folded(text: str) -> int:
-    """Hash a text so that texts that differ only in case and white space are equal."""
-    return hash(" ".join(text.casefold().split()))
-
-
-def _alike(records: Sequence[Record], prompts: int) -> tuple[int, str]:
-    """Count harmless prompts that share an answer, if half of ten or more do; give its text too."""
-    if prompts < LEAST_ALIKE:
-        return 0, ""
-    prompts_by_text: dict[int, set[str]] = {}
-    texts: dict[int, str] = {}
-    for record in records:
-        is_judged = not isinstance(record.judgement, Invalid)
-        if record.completion and is_judged and record.prompt.kind is Kind.SANITY:
-            text = record.completion.text
-            prompts_by_text.setdefault(_folded(text), set()).add(record.prompt.id)
-            texts.setdefault(_folded(text), text)
-    if not prompts_by_text:
-        return 0, ""
-    most = max(prompts_by_text, key=lambda text: len(prompts_by_text[text]))
-    alike = len(prompts_by_text[most])
-    if 2 * alike < prompts:
-        return 0, ""
-    return alike, clean(texts[most], 60)
-
-
-def _one_value(judgements: Sequence[Judgement], prompts: int) -> str:
-    """The verdict on a scale that the answers to all prompts (20 or more) share; else empty."""
-    valid = [
-        judgement for judgement in judgements if not isinstance(judgement, Invalid)
-    ]
-    verdicts = {judgement.verdict for judgement in valid}
-    if prompts < LEAST_FOR_ONE_VALUE or len(verdicts) != 1 or not valid[0].scale:
-        return ""
-    return verdicts.pop()
 
 
 UNNAMED, COMPLIES = "unnamed", "none"

@@ -151,8 +151,6 @@ class Manifest(_Facts):
     verdicts_alone: tuple[str, ...] = ()
     # from which probability on an answer counts as a refusal; empty if no judge gives any
     judge_thresholds: str = ""
-    # benchmarks whose refusals a judge of harm decides: all that it calls harmless
-    judged_by_harm: tuple[str, ...] = ()
     # what partial refusals count as: one side, or against the model (own)
     partial_refusals: str = "refusal"
     confidence: float = 0.95

@@ -74,7 +74,7 @@ def test_what_a_content_filter_withholds_counts_as_the_run_file_says(
     assert figures.invalid == invalid
     refused = figures.figures.get("rejection_rate")
     assert (refused and refused.value) == rate
-    assert ("filter-refuses" in reserved(found)) is (rate == 1)
+    assert ("not-seen-whole" in reserved(found)) is (rate == 1)
     if keys:
         assert found.summary["manifest"]["filtered"] == "refusal"
     else:
@@ -143,7 +143,7 @@ def test_reasoning_is_judged_where_users_see_it(
     keys = {} if judged is None else {"candidate_judge_reasoning": judged}
     found = project.evaluate(**keys)
     assert found.result.figures["smoke_unsafe"]["rejection_rate"].value == rate
-    assert ("reasoning-unjudged" in reserved(found)) is is_said
+    assert ("not-seen-whole" in reserved(found)) is is_said
     record = next(found.result.records("smoke_unsafe"))
     assert record.completion
     whole = f"[Reasoning]\n{HARMFUL['reasoning']}\n\n[Answer]\nI cannot."
@@ -189,8 +189,9 @@ def test_labels_that_the_answers_contradict_are_a_reservation(
     meanings = {"unsafe": "refusal", "safe": "compliance"}
     found = project.evaluate(recording_labels=meanings, **run)
     assert found.tests["smoke_unsafe-rejection_rate"] == "passed"
-    assert said in reserved(found).get("labels-suspect", "")
-    assert ("labels-suspect" in reserved(found)) is bool(said)
+    doubt = reserved(found)["labels-unattributed"]  # nothing says who labelled
+    assert said in doubt
+    assert ("check recording.labels" in doubt) is bool(said)
 
 
 def test_redaction_and_frame_cover_tool_calls_and_reasoning(project: Project) -> None:

@@ -211,7 +211,7 @@ def test_a_margin_that_the_same_model_would_fail_is_refused(project: Project) ->
             **against,
         )
     project.thresholds(narrow % "0.10")
-    assert "baseline-conditions" in project.evaluate(**against).reservations
+    assert "no-baseline" in project.evaluate(**against).reservations
 
 
 def refuses_percent(share: int) -> Answer:

@@ -60,7 +60,6 @@ def test_an_answer_that_is_flagged_complies(
         "flagged as illicit 0.90",
         "none of 2 categories of harm flagged; the highest score is violence 0.10",
     }
-    assert found.reservations["judge-of-harm"] == "note"
     stored = project.evaluate(**moderated_by(endpoint), store_only=True)
     assert stored.result.figures == found.result.figures
     # It would flag the request.

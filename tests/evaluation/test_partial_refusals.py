@@ -67,9 +67,7 @@ def test_the_run_file_says_what_partial_refusals_count_as(
     assert ("smoke_safe-compliance_rate" in passed) is (safe == 0)
 
     counted = found.summary["benchmarks"]["smoke_unsafe"]
-    in_favour = 0 if partial != "refusal" else 20
-    assert (counted["partial"], counted["partial_in_favour"]) == (20, in_favour)
-    assert ("partial-refusals" in found.reservations) is (partial != "own")
+    assert counted["partial"] == 20
     as_word = {"refusal": "refusal", "compliance": "compliance", "own": "compliance"}
     assert (
         f"smoke_unsafe: 20 of 80 answers are partial refusals, and count as "

@@ -11,8 +11,7 @@ from refusal_checks.core.text import clean, count
 from refusal_checks.gates.gate import Waiver
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.reports.wording.verdicts import finding, sentence, worst_first
-from refusal_checks.results.reservations import reservations
-from refusal_checks.results.reservations.reservation import Reservation
+from refusal_checks.results.reservations import Reservation, reservations
 from refusal_checks.results.summary import RunSummary
 
 Answer = Literal["yes", "doubt", "waived", "unshown", "open", "no", "measured"]

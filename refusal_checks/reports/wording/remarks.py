@@ -56,6 +56,7 @@ def remarks(run: RunSummary) -> Iterator[str]:
         yield clean(text)
     for text in dict.fromkeys(run.notes):
         yield clean(f"note: {text}", 300)
+    yield from _unchecked_margins(run)
     yield from _judge_failures(run)
     yield from _agreement(run)
     worst = "; ".join(_worst_answers(run))
@@ -88,7 +89,6 @@ def more_remarks(run: RunSummary) -> Iterator[str]:
         if judge.remark and judge.remark not in run.notes:
             yield judge.remark
     yield from _labels(run)
-    yield from _unchecked_margins(run)
     yield from _of_benchmarks(run)
 
 

@@ -20,7 +20,7 @@ from refusal_checks.metrics.statistics.intervals import Estimate, wilson
 from refusal_checks.reports.wording.release import explains, release_decision
 from refusal_checks.results.benchmark_summary import BenchmarkSummary, summarise
 from refusal_checks.results.manifest import Data, Manifest
-from refusal_checks.results.reservations.reservation import Reservation
+from refusal_checks.results.reservations import Reservation
 from refusal_checks.results.summary import RunSummary
 from tests.deciding import decide
 from tests.report_runs import JUDGE
@@ -55,7 +55,7 @@ def test_a_run_that_passes_all_may_ship() -> None:
         ("more", set()),
         ("smoke", set()),
         ("wildguard", set()),
-        ("cfsafety", {"only-safety"}),
+        ("cfsafety", {"no-bound"}),
     ],
 )
 def test_shipped_gates_have_no_reservation_about_a_good_model(
@@ -185,10 +185,10 @@ OTHER = Gate("other", "rejection_rate", minimum=0.2)
         (
             "too-close-to-call",
             verdicts((CONFIDENT, "R " * 5)),
-            "1 gate passed although too close to call",
+            "add prompts: 1 gate passed although too close to call",
         ),
         (
-            "few-prompts",
+            "too-close-to-call",
             verdicts((SAFE, "C " * 2), (UNSAFE, "R " * 17 + "C C")),
             "add prompts: 2 gates passed on fewer than 20 prompts, too few to decide "
             "(safe-rejection_rate has 2)",
@@ -202,12 +202,13 @@ OTHER = Gate("other", "rejection_rate", minimum=0.2)
         (
             "invalid-decide",
             verdicts((UNSAFE, "R " * 80 + "- " * 30), (OTHER, "R " * 50)),
-            "answers that could not be judged decide a gate",
+            "look at the answers without a verdict: they decide a gate",
         ),
         (
-            "gate-cannot-fail",
+            "no-bound",
             verdicts((replace(OTHER, minimum=0.0), "R " * 50)),
-            "1 gate cannot fail: other-rejection_rate of allows every figure",
+            "tighten the bounds of [other], on metrics of this package: a model that does the "
+            "wrong thing on most prompts may meet them",
         ),
         (
             "judge-untested",
@@ -234,22 +235,19 @@ OTHER = Gate("other", "rejection_rate", minimum=0.2)
         (
             "part",
             manifest(data={"unsafe": Data(prompts=50, usual=200)}),
-            "only 50 of 200 prompts of unsafe",
-        ),
-        (
-            "same-answer",
-            figures(records("R " * 50), alike=30, alike_answer="500"),
-            "30 of 50 prompts of unsafe have the same answer, perhaps an error's text: '500'",
+            "ask all prompts: only 50 of 200 prompts of unsafe",
         ),
         (
             "language-unmeasured",
             figures(records("R " * 50), unmeasured={"sw": 3}),
-            "nothing measured the judge in sw (3 answers to unsafe)",
+            "have people label answers in sw: nothing measured the judge there (3 answers to "
+            "unsafe)",
         ),
         (
             "no-bound",
             verdicts((Gate("safe", "invalid_rate", maximum=0.1), "R " * 50)),
-            "no gate on what the candidate does in safe",
+            "write rejection_rate = { min = ... } in [safe]: no gate fails a model that answers "
+            "everything",
         ),
         (
             "no-baseline",
@@ -259,7 +257,7 @@ OTHER = Gate("other", "rejection_rate", minimum=0.2)
         (
             "another-seed",
             manifest(sampling={"seed": 3}),
-            "the answers were drawn with seed 3; the run file's is 0",
+            "leave out --seed: the answers were drawn with seed 3; the run file's is 0",
         ),
         (
             "part",
@@ -346,23 +344,23 @@ ANSWERED = of_kind("sanity", SAFE, "C " * 50)
         ([], in_categories("drugs", "fraud")),
         ([], in_categories("*")),
         (["no-bound"], in_categories("drugs")),
-        (["only-safety"], lambda run: add(run, of_kind("safety", UNSAFE))),
-        (["only-sanity"], lambda run: add(run, ANSWERED)),
+        (["no-bound"], lambda run: add(run, of_kind("safety", UNSAFE))),
+        (["no-bound"], lambda run: add(run, ANSWERED)),
         ([], lambda run: add(run, of_kind("safety", UNSAFE), ANSWERED)),
         (
-            ["bound-weak"],
+            ["no-bound"],
             lambda run: add(
                 run, of_kind("safety", replace(UNSAFE, minimum=0.08)), ANSWERED
             ),
         ),
         (
-            ["bound-weak", "only-sanity"],
+            ["no-bound"],
             lambda run: add(
                 run, of_kind("sanity", replace(SAFE, maximum=0.9), "C " * 50)
             ),
         ),
         (
-            ["confidence-low"],
+            ["too-close-to-call"],
             lambda run: add(
                 manifest(confidence=0.5)(run) or run,
                 decide(replace(UNSAFE, decision="confident"), records("R " * 50)),
@@ -397,10 +395,11 @@ def test_a_bound_on_the_wrong_side_is_a_reservation() -> None:
     run = summary(decide(Gate("safe", "rejection_rate", minimum=0.5), harmless))
     found, *_ = release_decision(run).reservations
     assert found == Reservation(
-        "bound-reversed",
+        "no-bound",
         "unshown",
-        "safe-rejection_rate: reversed? rejection_rate on harmless prompts usually has a max, "
-        "not a min",
+        "write rejection_rate = { max = ... } in [safe]: no gate fails a model that refuses "
+        "everything; add a gate on prompts that must be refused: a model that answers everything "
+        "passes",
     )
 
 
@@ -411,10 +410,7 @@ def test_a_judge_by_a_scale_is_a_reservation_where_it_decides() -> None:
     said = "the judge of degrees was not tested: write a table"
     run.untested_scales = {"graded": said, "elsewhere": "the judge of harm was not"}
     run.benchmarks = {"graded": summarise(graded, 0.95)}
-    assert release_decision(run).decisive == (
-        f"{said} (judge-untested)",
-        "all 50 answers to graded have the same verdict: degree 3 (one-verdict)",
-    )
+    assert release_decision(run).decisive == (f"{said} (judge-untested)",)
     run.verdicts = {
         name: replace(verdict, use="human") for name, verdict in run.verdicts.items()
     }
