@@ -29,7 +29,6 @@ from refusal_checks.gates.offenders import Offender
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.floors import JudgeCheck
 from refusal_checks.models.names import CandidateModel, JudgeModel, Served
-from refusal_checks.results.benchmark_summary import BenchmarkSummary
 from refusal_checks.results.manifest import Manifest, ServerFacts
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import JUDGE_QUOTED, RunSummary
@@ -177,17 +176,10 @@ class Redaction:
         return replace(
             original,
             manifest=self.manifest(original.manifest),
-            benchmarks={
-                name: self.benchmark(summary)
-                for name, summary in original.benchmarks.items()
-            },
             notes=[
                 note for note in original.notes if not note.startswith(JUDGE_QUOTED)
             ],
         )
-
-    def benchmark(self, original: BenchmarkSummary) -> BenchmarkSummary:
-        return replace(original, alike_answer="") if self.is_on else original
 
 
 class RedactedFolder(RunFolder):

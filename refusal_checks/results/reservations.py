@@ -121,11 +121,11 @@ def _found(summary: RunSummary, verdicts: Sequence[Verdict]) -> Found:
     gated = {name: it for name, it in summary.benchmarks.items() if name in named}
     yield from _parts(summary.manifest, gated)
     yield from _too_close(summary.manifest.confidence, own)
+    yield from _judges(summary, raw)
+    yield from _labels(summary, own)
     if not summary.errors and not summary.manifest.gates.left_out:
         # Gates that could not be evaluated, or were not selected, may be those that are missing.
         yield from _without_bounds(summary, verdicts, own)
-    yield from _judges(summary, raw)
-    yield from _labels(summary, own)
     if any(verdict.invalid.decide for verdict in own):
         yield (
             "invalid-decide",
@@ -466,9 +466,11 @@ def _earlier(summary: RunSummary, own: Sequence[Verdict]) -> Found:
     ]
     if skipped:
         gates = count(len(skipped), "gate")
+        names = ", ".join(dict.fromkeys(gate.benchmark for gate in skipped))
         yield (
             "no-baseline",
-            f"give --baseline: max_drop and max_rise of {gates} were not checked",
+            f"give a --baseline that has {names}: max_drop and max_rise of {gates} were not "
+            "checked",
         )
     for verdict in own:
         compared = verdict.comparison

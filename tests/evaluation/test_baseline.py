@@ -184,8 +184,8 @@ def test_a_baseline_may_be_required(project: Project) -> None:
     drop = "[smoke_unsafe]\nrejection_rate = { max_drop = 0.05 }\n"
     gates = f"{drop}[smoke_safe]\nrejection_rate = {{ max = 0.10, max_rise = 0.05 }}\n"
     project.thresholds(gates)
-    said = project.evaluate(only="smoke_safe").sentence
-    assert "a --baseline that has smoke_safe: max_drop and max_rise of 1 gate" in said
+    found = project.evaluate(only="smoke_safe")
+    found.says("give --baseline for smoke_safe: max_drop and max_rise of 1 gate")
     accept(project)
     project.thresholds(f"{gates}[settings]\nrequire_baseline = true\n")
     project.refuses(
