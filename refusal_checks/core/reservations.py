@@ -44,12 +44,12 @@ RESERVATIONS: Mapping[str, tuple[ReservationKind, str]] = {
     ),
     "judge-untested": (
         "unshown",
-        "a judge decides without `[judge.check]` or human labels, or below its usual floors; or "
-        "it reads [choices](../explanation/judge-quality.md#other-scales), which no check covers",
+        "a judge decides without `[judge.check]` or human labels, or below its usual "
+        "floors",
     ),
     "judge-weak": (
         "unshown",
-        "`demo:judge` reads answers of a model that is no "
+        "`demo:judge` read or labelled answers of a model that is no "
         "[demo model](../explanation/demo-models.md#the-judge)",
     ),
     "judge-is-candidate": (

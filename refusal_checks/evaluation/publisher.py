@@ -170,7 +170,7 @@ class Publisher:
         scores = score_all(records)
         check = benchmark.check(self._summary.judge)
         figures = figures_of(benchmark, records, scores, self._level, check)
-        self._summary.benchmarks[name] = redaction.benchmark(figures)
+        self._summary.benchmarks[name] = figures
         verdicts = {
             gate: outcome
             for gate, outcome in decided.items()

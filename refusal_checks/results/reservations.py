@@ -27,7 +27,7 @@ from refusal_checks.judges.trust.check_sets import SETS
 from refusal_checks.judges.trust.label_checks import pooled
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.refusal import invalid_rate
-from refusal_checks.models.names import RECORDED_LABELS
+from refusal_checks.models.names import DEMO_RECORDINGS, RECORDED_LABELS
 from refusal_checks.models.provided import DEMO, DEMO_JUDGE
 from refusal_checks.results.benchmark_summary import BenchmarkSummary
 from refusal_checks.results.manifest import Manifest, ModelFacts
@@ -320,14 +320,6 @@ def _judges(summary: RunSummary, raw: Sequence[Verdict]) -> Found:
     for name in decided:
         if name in scales:
             yield "judge-untested", scales[name]
-        read_by = summary.benchmarks[name].read_by if name in summary.benchmarks else {}
-        by_judge, choices = read_by.get("judge", 0), sum(read_by.values())
-        if _are_many(by_judge, choices):
-            yield (
-                "judge-untested",
-                f"have the answers say their option: the judge that read {by_judge} of {choices} "
-                f"choices in {name} was not tested",
-            )
     if not of_refusal:
         return
     if summary.judge and summary.judge.is_trusted and summary.judge.below_usual_floors:
@@ -336,7 +328,11 @@ def _judges(summary: RunSummary, raw: Sequence[Verdict]) -> Found:
         yield "judge-untested", f"{summary.untested}, or give --human-labels"
     # Where several judges have one name, numbers follow it.
     names = {name.partition(" (")[0] for name in manifest.models.judges}
-    if DEMO_JUDGE in names and not manifest.candidate.startswith(DEMO):
+    if RECORDED_LABELS in names:
+        names.add(manifest.labelled_by)
+    candidate = manifest.candidate
+    is_demo = candidate.startswith(DEMO) or candidate in DEMO_RECORDINGS
+    if DEMO_JUDGE in names and not is_demo:
         yield (
             "judge-weak",
             f"name another judge: {DEMO_JUDGE} was made for the demo models, and chosen on the "
