@@ -116,7 +116,7 @@ def test_ids_of_data_and_recordings_do_not_act(project: Project) -> None:
     row_id = "::error::x ##[error]forged \x1b[31m\u202e"
     row = {"id": row_id, "prompt": "Say hello", "answer": "Hello"}
     project.write_rows("thresholds/rows.jsonl", [row])
-    project.write_rows("said.jsonl", [row | {"prompt": "Say hello twice"}])
+    project.write_rows("said.jsonl", [row | {"prompt": "Greet me twice"}])
     project.thresholds(
         '[mine]\nfile = "rows.jsonl"\nexpect = "answer"\nprompt = "prompt"\nid = "id"\n'
     )
