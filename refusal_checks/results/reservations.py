@@ -335,8 +335,8 @@ def _judges(summary: RunSummary, raw: Sequence[Verdict]) -> Found:
     if DEMO_JUDGE in names and not is_demo:
         yield (
             "judge-weak",
-            f"name another judge: {DEMO_JUDGE} was made for the demo models, and chosen on the "
-            "exchanges that test it",
+            f"name another judge: {DEMO_JUDGE} was made for the demo models, and misreads "
+            "answers of others",
         )
     for name, judge in manifest.models.judges.items():
         if judge.version and _weights(judge) == _weights(manifest.models.candidate):

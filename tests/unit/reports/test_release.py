@@ -218,14 +218,14 @@ OTHER = Gate("other", "rejection_rate", minimum=0.2)
         (
             "judge-weak",
             judged_by("demo:judge", "org/model"),
-            "name another judge: demo:judge was made for the demo models, and chosen on the "
-            "exchanges that test it",
+            "name another judge: demo:judge was made for the demo models, and misreads "
+            "answers of others",
         ),
         (
             "judge-weak",
             judged_by("demo:judge (2)", "replay:answers.jsonl"),
-            "name another judge: demo:judge was made for the demo models, and chosen on the "
-            "exchanges that test it",
+            "name another judge: demo:judge was made for the demo models, and misreads "
+            "answers of others",
         ),
         (
             "stored-unverified",
