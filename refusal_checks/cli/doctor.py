@@ -18,7 +18,7 @@ from refusal_checks.cli._common import Candidate, Judges, Keys, Root, echo, over
 from refusal_checks.core.errors import ModelError, RefusalChecksError, reason
 from refusal_checks.core.store import Store
 from refusal_checks.core.text import clean, count
-from refusal_checks.engines import devices, vllm
+from refusal_checks.engines import placement, vllm
 from refusal_checks.evaluation.configure import configure, folders
 from refusal_checks.gates import power, toml_file
 from refusal_checks.models.identity import describe
@@ -85,10 +85,10 @@ def _facts() -> Iterator[tuple[str, str]]:
     if vllm.runs_on_cpu():
         dtype = vllm.cpu_dtype()
         has = "has" if dtype == "bfloat16" else "lacks"
-        yield "device", f"{len(devices.cpu().ids)} CPU cores"
+        yield "device", f"{len(placement.cpu().ids)} CPU cores"
         yield "data type", f"{dtype}: the processor {has} instructions for bfloat16"
     else:
-        gpus = devices.gpus()
+        gpus = placement.gpus()
         is_gpu = gpus.kind == "gpu"
         yield "device", f"GPU {', '.join(gpus.ids)}" if is_gpu else "no GPU"
         yield "data type", "the model's own, as its config.json says"

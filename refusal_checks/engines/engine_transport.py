@@ -9,7 +9,7 @@ from typing import Any
 from refusal_checks.core.settings import Limits, RequestPace
 from refusal_checks.core.verdicts import FINISHED
 from refusal_checks.engines.process import EngineProcess
-from refusal_checks.engines.vllm import ENGINE
+from refusal_checks.engines.vllm import AT_ONCE
 from refusal_checks.models.client.answers import require_finished
 from refusal_checks.models.client.client import CHAT, Client
 from refusal_checks.models.client.server_errors import MALFORMED, TransientError
@@ -26,7 +26,7 @@ class EngineTransport(HttpTransport):
     """Sends requests, as many at once as the engine takes."""
 
     def __init__(self, process: EngineProcess, limits: Limits) -> None:
-        pace = RequestPace(at_once=ENGINE.at_once)
+        pace = RequestPace(at_once=AT_ONCE)
         access = Access(process.api_key, limits.request_timeout, pace)
         super().__init__(process.url, access)
         self._process = process

@@ -5,14 +5,17 @@ pinned to these cores (``0,2``, or ``all``). It ends the whole group when the co
 its standard input closes, which the kernel ensures however the starting process dies, ``kill -9``
 included. vLLM needs this: its engine processes stay alive when the server that started them is
 killed. Conversely, a server can take long to notice that an engine process is gone, so the guard
-watches the child processes whose names begin with VITAL (none if that is empty).
+watches the child processes whose names begin with VITAL (none if that is empty). The command gets a
+folder of its own for temporary files and sockets, which is removed at the end.
 """
 
 import hmac
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -33,18 +36,27 @@ def main(cores: str, vital: str, *command: str) -> int:
     if cores != "all" and hasattr(os, "sched_setaffinity"):  # macOS has none
         os.sched_setaffinity(0, map(int, cores.split(",")))
     _handle(signal.SIG_IGN)  # must survive the SIGTERM that it sends to its own group
+    # A short name: the path of a socket has at most 107 characters.
+    folder = tempfile.mkdtemp(prefix="vllm-")  # for this user alone
     server = subprocess.Popen(
         command,
+        env={**os.environ, "TMPDIR": folder},
         stdin=subprocess.DEVNULL,
         stdout=sys.stderr,
         preexec_fn=lambda: _handle(signal.SIG_DFL),
     )
-    threading.Thread(target=_end_with_input, args=(server,), daemon=True).start()
+    threading.Thread(target=_end_with_input, args=(server, folder), daemon=True).start()
     status = _wait(server, vital)
     with suppress(OSError):  # the asking process, which reads it, may be gone already
         os.write(1, str(status).encode())
-    os.killpg(0, signal.SIGKILL)
+    _end_group(folder)
     return status
+
+
+def _end_group(folder: str) -> None:
+    """Remove the temporary files, then kill all processes of the group, this one included."""
+    shutil.rmtree(folder, ignore_errors=True)
+    os.killpg(0, signal.SIGKILL)
 
 
 def _handle(how: signal.Handlers) -> None:
@@ -86,13 +98,13 @@ def _lives(process: psutil.Process) -> bool:
         return False
 
 
-def _end_with_input(server: subprocess.Popen[bytes]) -> None:
+def _end_with_input(server: subprocess.Popen[bytes], folder: str) -> None:
     sys.stdin.buffer.read()
     os.killpg(0, signal.SIGTERM)
     deadline = time.monotonic() + GRACE
     while server.poll() is None and time.monotonic() < deadline:
         time.sleep(0.05)
-    os.killpg(0, signal.SIGKILL)
+    _end_group(folder)
 
 
 Message = MutableMapping[str, Any]

@@ -18,20 +18,23 @@ from refusal_checks.core.errors import (
 )
 from refusal_checks.core.sampling import JudgeSampling, Sampling
 from refusal_checks.core.settings import Limits, RequestPace
-from refusal_checks.engines import devices, vllm
-from refusal_checks.engines.devices import Devices
-from refusal_checks.engines.engine import EngineSpec
+from refusal_checks.engines import placement, vllm
 from refusal_checks.engines.engine_transport import EngineTransport
-from refusal_checks.engines.placement import EngineNeed, Placement, PlacementRequest
-from refusal_checks.engines.placing import choose
+from refusal_checks.engines.placement import (
+    UNKNOWN,
+    EngineNeed,
+    Placement,
+    PlacementRequest,
+    must_load_alone,
+)
 from refusal_checks.engines.process import POLL, EngineProcess
 from refusal_checks.engines.servers import Say, Servers, Work
-from refusal_checks.engines.vllm import ENGINE
-from refusal_checks.models import model_files, weights
+from refusal_checks.engines.vllm import EngineSpec
 from refusal_checks.models.client.attaching import attach
 from refusal_checks.models.client.client import Client
 from refusal_checks.models.client.transport import Access
 from refusal_checks.models.client.usage import Usage
+from refusal_checks.models.model_files import classes
 from refusal_checks.models.names import (
     Attached,
     CandidateModel,
@@ -39,6 +42,7 @@ from refusal_checks.models.names import (
     Model,
     Served,
 )
+from refusal_checks.models.weights import weights_gib
 
 WATCH, LOOK = 1.0, 0.05
 """Seconds between two looks at running engines, and at whether an engine is ready."""
@@ -63,28 +67,6 @@ class PoolSettings:
     paces: Mapping[str, RequestPace] = field(default_factory=dict)
 
 
-Needs = dict[EngineProcess, EngineNeed]
-"""Engines, and what each of them needs in a run."""
-
-
-def _devices(needed: Needs) -> Devices:
-    """The devices that these engines can run on, and what is in use of them now."""
-    if not needed:
-        return devices.NONE
-    return devices.cpu() if vllm.runs_on_cpu() else devices.gpus()
-
-
-def _have_own_gpus(engines: Sequence[EngineProcess]) -> bool:
-    """True if each is assigned GPUs, and no two the same."""
-    taken: set[str] = set()
-    for process in engines:
-        own = process.place.devices
-        if not own or not taken.isdisjoint(own):
-            return False
-        taken.update(own)
-    return True
-
-
 class Engines(Servers):
     """Engines of candidate and judges; those with the same model and arguments share one."""
 
@@ -99,7 +81,7 @@ class Engines(Servers):
         self._create(folder)
 
         self._turn = 0
-        self._needs: Needs = {}
+        self._placed: list[EngineProcess] = []
         self._started: list[EngineProcess] = []
         self._restarted: set[EngineProcess] = set()
         self._is_closed = False
@@ -111,9 +93,9 @@ class Engines(Servers):
         self._engines: dict[EngineSpec, EngineProcess] = {}
         self._transports: dict[EngineProcess, EngineTransport] = {}
         for index, spec in enumerate(_specs(self._models)):
-            ENGINE.require_program(spec.program)
+            vllm.require_program(spec.program)
             if not spec.program:
-                ENGINE.check(spec.args)
+                vllm.require_own(spec.args)
             process = EngineProcess(spec, folder / f"engine-{index}.log")
             self._engines[spec] = process
             self._transports[process] = EngineTransport(process, self._settings.limits)
@@ -163,22 +145,17 @@ class Engines(Servers):
     # Places
 
     def place(self, models: Iterable[Model]) -> Placement:
-        self._needs = self._needed(models)
-        needs = list(self._needs.values())
-        self.placement = choose(_devices(self._needs), needs, self._settings.placement)
-        for process, place in zip(self._needs, self.placement.places, strict=True):
-            process.place = place
-        return self.placement
-
-    def _needed(self, models: Iterable[Model]) -> Needs:
-        """The engines of these models, with what they need for all their roles in the run."""
         specs = _specs(models)
         whole = needs_of(self._settings.candidate, self._settings.judges)
-        return {
-            process: whole[spec]
-            for spec, process in self._engines.items()
-            if spec in specs
-        }
+        needs = [whole[spec] for spec in self._engines if spec in specs]
+        devices = UNKNOWN
+        if needs:
+            devices = placement.cpu() if vllm.runs_on_cpu() else placement.gpus()
+        self.placement = placement.place(devices, needs, self._settings.placement)
+        self._placed = [self._engines[spec] for spec in self._engines if spec in specs]
+        for process, place in zip(self._placed, self.placement.places, strict=True):
+            process.place = place
+        return self.placement
 
     # Starts and stops
 
@@ -190,12 +167,11 @@ class Engines(Servers):
     def _start(self, engines: Sequence[EngineProcess], say: Say) -> None:
         """Start engines and wait until they are ready.
 
-        Engines that share a GPU load one after the other unless the size of each one's cache is
-        given: two that measure the memory at once fail. One that does not get the memory planned
-        for it starts again once the others are ready, and then measures what there is.
+        One that does not get the memory planned for it starts again once the others are ready, and
+        then measures what there is.
         """
         groups = [engines]
-        if self._must_load_alone(engines):
+        if must_load_alone([process.place for process in engines]):
             groups = [[process] for process in engines]
         for group in groups:
             for process in group:
@@ -245,27 +221,12 @@ class Engines(Servers):
             self._started.append(process)
 
     def _of_turn(self) -> list[EngineProcess]:
-        return [process for process in self._needs if process.place.turn == self._turn]
-
-    def _must_load_alone(self, engines: Sequence[EngineProcess]) -> bool:
-        if (
-            vllm.runs_on_cpu()
-            or self.placement.kind == "split"
-            or _have_own_gpus(engines)
-        ):
-            return False
-        for process in engines:
-            is_sized = (
-                process.place.cache is not None
-                or ENGINE.parallel(process.spec.args).has_cache
-            )
-            if not is_sized:
-                return True
-        return False
+        return [process for process in self._placed if process.place.turn == self._turn]
 
     async def ready(self, models: Iterable[Model] | None = None) -> None:
         awaited = self._of_turn()
-        if models is not None and not self._must_load_alone(awaited):
+        are_alone = must_load_alone([process.place for process in awaited])
+        if models is not None and not are_alone:
             specs = _specs(models)
             awaited = [process for process in awaited if process.spec in specs]
         while True:
@@ -348,21 +309,15 @@ def needs_of(candidate: Model, judges: Iterable[Model]) -> dict[EngineSpec, Engi
         if not isinstance(model, Served):
             continue
         spec = EngineSpec.of(model)
-        revision, cache = ENGINE.weights_at(spec.args)
-        size = weights.weights_gib(spec.model, revision, cache)
-        about = model_files.configuration(model)
-        if size and not about:
-            about = weights.configuration_on_hub(spec.model, revision)
-        parallel = ENGINE.parallel(spec.args)
+        given = vllm.values(spec.args)
         needs[spec] = EngineNeed(
             spec.model,
-            parallel,
-            size,
+            vllm.parallel(spec.args),
+            weights_gib(
+                spec.model, given.get("--revision"), given.get("--download-dir")
+            ),
             answers=spec in answering,
             judges=spec in judging,
-            classifies=model_files.classes(model) is not None,
-            vocabulary=model_files.vocabulary(about),
-            is_mixture=model_files.is_mixture(about),
-            is_halved=not parallel.is_unusual and model_files.are_32_bits(about),
+            classifies=classes(model) is not None,
         )
     return needs

@@ -20,16 +20,11 @@ from refusal_checks.core.errors import (
     EngineStartError,
     OutOfMemoryError,
 )
-from refusal_checks.engines.engine import WHOLE_MACHINE, EngineSpec
-from refusal_checks.engines.engine_logs import (
-    LOG_READ,
-    LOG_WIDTH,
-    cause_in,
-    is_short_of_memory,
-    last_words,
-)
+from refusal_checks.core.text import clean
+from refusal_checks.engines import vllm
+from refusal_checks.engines.placement import WHOLE_MACHINE
 from refusal_checks.engines.servers import Say
-from refusal_checks.engines.vllm import ENGINE
+from refusal_checks.engines.vllm import EngineSpec
 
 POLL = 0.5
 """Seconds between two looks at a starting server."""
@@ -39,6 +34,24 @@ FIRST_REPORT = 10.0
 
 STOP_TIMEOUT, GROUP_TIMEOUT = 15.0, 10.0
 """Seconds that a server may take to end before its process group is killed, and then to be gone."""
+
+LOG_READ, LOG_WIDTH, LOG_SEARCHED, LOG_SHOWN = 2**20, 2_000, 100, 25
+"""Bytes of a log that are read, characters of a line, last lines in which an error is looked for,
+and last lines that a message shows."""
+
+_NOISE = re.compile(r'leaked|nanobind|skipped remainder|"(GET|POST) /')
+"""Log lines that never explain why the server ended."""
+
+_ERROR = re.compile(r"(?<![\w./-])(?:[\w.]*(?:Error|Exception)|[\w./-]+: error): .+")
+"""The last line of a traceback, or argparse's message."""
+
+_ELSEWHERE = re.compile(r"root cause above|\(above\) for the root cause", re.IGNORECASE)
+"""What a process says of an error that another one has printed."""
+
+_OUT_OF_MEMORY = re.compile(
+    "out of memory|Free memory on device .* is less than|No available memory for the cache blocks"
+    "|larger than the available KV cache memory"
+)
 
 
 class EngineProcess:
@@ -68,7 +81,7 @@ class EngineProcess:
 
     @property
     def command(self) -> list[str]:
-        return ENGINE.command(self.spec, self.port, self.place)
+        return vllm.command(self.spec, self.port, self.place)
 
     def launch(self) -> None:
         """Start the server's process, under a guard that ends it when this process dies."""
@@ -81,11 +94,11 @@ class EngineProcess:
                 self._log_start, self._status = log.tell(), ""
                 self._launched, self._next_report = time.monotonic(), FIRST_REPORT
                 self._process = subprocess.Popen(
-                    [*guard, cores, ENGINE.vital, *self.command],
+                    [*guard, cores, vllm.VITAL, *self.command],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=log,
-                    env=ENGINE.environment(self.api_key, self.spec, self.place),
+                    env=vllm.environment(self.api_key, self.spec, self.place),
                     start_new_session=True,
                 )
         except OSError as fault:
@@ -112,9 +125,9 @@ class EngineProcess:
         problem = ""
         if not self.is_running():
             problem = "ended before it was ready"
-        elif is_healthy(f"http://127.0.0.1:{self.port}{ENGINE.health}"):
+        elif is_healthy(f"http://127.0.0.1:{self.port}{vllm.HEALTH}"):
             if self._has_port():
-                self._say_ready(elapsed, progress)
+                progress(f"vLLM is ready after {elapsed:.0f} s: {self.spec.model}")
                 return True
             problem = (
                 "did not get its port: a process that is not this engine's answers on "
@@ -131,23 +144,20 @@ class EngineProcess:
         self._say_loading(elapsed, progress)
         return False
 
-    def _say_ready(self, elapsed: float, progress: Say) -> None:
-        told = ENGINE.cache_told(self._read_log())
-        words = f" ({told})" if told else ""
-        progress(f"vLLM is ready after {elapsed:.0f} s: {self.spec.model}{words}")
-
     def _say_loading(self, elapsed: float, progress: Say) -> None:
-        """Say what it does, at longer and longer intervals."""
+        """Say what the log says last, at longer and longer intervals."""
         if elapsed < self._next_report:
             return
         self._next_report = 2 * max(self._next_report, elapsed)
-        doing = ENGINE.doing(self._read_log())
-        words = f", {doing}" if doing else ""
-        progress(f"vLLM is loading {self.spec.model}: {elapsed:.0f} s{words}")
+        lines = self._read_log().splitlines() or ["nothing"]
+        last = clean(lines[-1], 100)
+        progress(
+            f"vLLM is loading {self.spec.model}: {elapsed:.0f} s; its log ends with: {last}"
+        )
 
     def is_out_of_memory(self) -> bool:
         """True if its log says that its device had too little memory."""
-        return is_short_of_memory(self._read_log())
+        return _OUT_OF_MEMORY.search(self._read_log()) is not None
 
     def _read_log(self) -> str:
         """The end of what the server has printed since its start; empty if the file is gone."""
@@ -207,27 +217,27 @@ class EngineProcess:
             pass
 
     def report(self, what: str) -> str:
-        """What to do and why, as far as the log tells; the command; the log's last lines."""
-        noise = re.compile(ENGINE.noise)
+        """What happened, the last error in the log, the command, and the log's last lines."""
         lines = []
         for line in self._read_log().splitlines():
-            if not noise.search(line[:LOG_WIDTH]):
+            if not _NOISE.search(line[:LOG_WIDTH]):
                 lines.append(line[:LOG_WIDTH])
-        shown = last_words(lines)
-
-        title = f"vLLM {what}: {self.spec.model}"
-        cause, remedy = cause_in(shown)
-        if remedy:
-            title = f"{remedy}: {title}"
-        parts = [title]
-        if cause:
-            parts.append(cause)
-        parts += [
-            f"command: {' '.join(self.command)}",
-            f"exit status: {self._exit_status()}",
-            f"log: {self.log}",
-        ]
-        return "\n".join([*parts, *(f"  {line}" for line in shown)])
+        errors = []
+        for line in lines[-LOG_SEARCHED:]:
+            error = _ERROR.search(line)
+            if error and not _ELSEWHERE.search(line):
+                errors.append(f"last error in its log: {error[0][:500]}")
+        shown = [f"  {line}" for line in lines[-LOG_SHOWN:]]
+        return "\n".join(
+            [
+                f"vLLM {what}: {self.spec.model}",
+                *errors[-1:],
+                f"command: {' '.join(self.command)}",
+                f"exit status: {self._exit_status()}",
+                f"log: {self.log}",
+                *shown,
+            ]
+        )
 
     def _exit_status(self) -> str:
         if self.is_running() or self._process is None or self._process.stdout is None:

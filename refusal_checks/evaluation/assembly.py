@@ -8,9 +8,8 @@ from typing import NamedTuple
 from refusal_checks.core.errors import ModelError, UserError
 from refusal_checks.core.text import clean, count
 from refusal_checks.core.verdicts import WITHHELD, Valid
-from refusal_checks.engines import needs
+from refusal_checks.engines import needs, vllm
 from refusal_checks.engines.servers import Servers
-from refusal_checks.engines.vllm import ENGINE
 from refusal_checks.evaluation.config import (
     JudgeConfig,
     NamedJudge,
@@ -138,7 +137,7 @@ def require_loadable(config: RunConfig, say: Note) -> None:
     named += [("--judge", model) for model in config.judging.models]
     for option, model in named:
         if isinstance(model, Served):
-            ENGINE.require_program(model.program)
+            vllm.require_program(model.program)
             needs.require_files(model, option, say)
             missing = needs.require_template(model, option)
             if missing:
@@ -150,7 +149,7 @@ def convert(models: Iterable[Model], say: Note) -> None:
     missing: dict[str, Weights] = {}
     for model in models:
         if isinstance(model, Served) and model.weights:
-            ENGINE.require_program(model.program)
+            vllm.require_program(model.program)
             missing[model.weights.key] = model.weights
     for weights in missing.values():
         weights.make(say)

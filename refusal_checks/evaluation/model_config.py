@@ -11,6 +11,7 @@ from typing import TypeVar
 from refusal_checks.core import settings
 from refusal_checks.core.errors import ModelError, UserError
 from refusal_checks.core.settings import RequestPace
+from refusal_checks.engines import vllm
 from refusal_checks.engines.placement import PlacementRequest
 from refusal_checks.evaluation.config import JudgeConfig, NamedJudge
 from refusal_checks.judges import template
@@ -65,7 +66,8 @@ def read_candidate(spec: RunSpec) -> CandidateModel:
         judge_reasoning=bool(table.judge_reasoning),
     )
     with where_written(spec, "candidate.model", "--candidate"):
-        return models.parse_candidate(table.model, extras)
+        model = models.parse_candidate(table.model, extras)
+    return vllm.with_dtype(model) if isinstance(model, Served) else model
 
 
 def read_judges(spec: RunSpec) -> JudgeConfig:
@@ -110,9 +112,10 @@ def read_judges(spec: RunSpec) -> JudgeConfig:
 
 
 def laid_out(model: JudgeModel, prompt: str) -> JudgeModel:
-    """Give a judge's engine the chat template of its training where its files have none."""
+    """Give a judge's engine its data type, and a chat template where its files have none."""
     if not isinstance(model, Served):
         return model
+    model = vllm.with_dtype(model)
     if any(arg.replace("_", "-").startswith("--chat-template") for arg in model.args):
         return model
     metadata = template.packaged().get(prompt or template.picked(model.path) or "")
@@ -260,8 +263,8 @@ def placement(spec: RunSpec) -> PlacementRequest:
         devices[role] = tuple(name for name in ids if name)
         if devices[role] and kind in ("together", "turns"):
             raise UserError(
-                f"{spec.where(f'{role}.devices')} divides the devices, and engine.placement "
-                f'"{kind}" does not; use --set engine.placement=split'
+                f"{spec.where(f'{role}.devices')}: leave it out, or use --set "
+                f'engine.placement=auto: engine.placement "{kind}" does not divide the devices'
             )
     return PlacementRequest(
         kind,

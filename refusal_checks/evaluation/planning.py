@@ -14,7 +14,7 @@ from refusal_checks.core.settings import Limits
 from refusal_checks.core.special_tokens import broken_up
 from refusal_checks.core.store import Store, content_key
 from refusal_checks.core.verdicts import FILTERED, Judgement, Valid
-from refusal_checks.engines.vllm import ENGINE
+from refusal_checks.engines import vllm
 from refusal_checks.judges.judge import Judge
 from refusal_checks.judges.shown import as_judged
 from refusal_checks.models.candidates import Candidate
@@ -192,6 +192,6 @@ def prompts_at_once(
     widest = 0
     for model in models:
         if isinstance(model, Served):
-            parallel = ENGINE.parallel(model.args).copies
-            widest = max(widest, ENGINE.sequences(model.args) * parallel)
+            copies = vllm.parallel(model.args).copies
+            widest = max(widest, vllm.sequences(model.args) * copies)
     return max(LEAST, math.ceil(2 * widest / samples))

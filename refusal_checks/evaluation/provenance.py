@@ -17,7 +17,7 @@ from refusal_checks.benchmarks import Benchmark, digest
 from refusal_checks.core import extensions
 from refusal_checks.core.files import sha256
 from refusal_checks.core.redaction import without_credentials
-from refusal_checks.engines.vllm import ENGINE
+from refusal_checks.engines.vllm import PACKAGES
 from refusal_checks.evaluation.config import (
     NamedJudge,
     RunConfig,
@@ -193,7 +193,7 @@ def _human_labels(trust: TrustConfig) -> LabelsUsed | None:
 def _versions() -> dict[str, str]:
     """Versions of this package, of Python and of the installed libraries it uses."""
     versions = {"refusal-checks": __version__, "python": platform.python_version()}
-    for package in ("numpy", "pytest", "pytest-xdist", *ENGINE.packages):
+    for package in ("numpy", "pytest", "pytest-xdist", *PACKAGES):
         with suppress(importlib.metadata.PackageNotFoundError):
             versions[package] = importlib.metadata.version(package)
     return versions

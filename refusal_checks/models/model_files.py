@@ -86,37 +86,6 @@ def _read_object(path: Path | None) -> Mapping[str, Any]:
     return {}
 
 
-def vocabulary(about: Mapping[str, Any]) -> int | None:
-    """Number of tokens that a model knows, from its ``config.json``; None if it does not say."""
-    with suppress(*MALFORMED):
-        size = about.get("text_config", about)["vocab_size"]
-        if type(size) is int and size > 0:
-            return size
-    return None
-
-
-def are_32_bits(about: Mapping[str, Any]) -> bool:
-    """True if a model's ``config.json`` says that its files hold numbers of 32 bits."""
-    with suppress(*MALFORMED):
-        if about.get("quantization_config"):
-            return False
-        for part in (about, about.get("text_config", {})):
-            if "float32" in (part.get("dtype"), part.get("torch_dtype")):
-                return True
-    return False
-
-
-_EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
-
-
-def is_mixture(about: Mapping[str, Any]) -> bool:
-    """True if a model's ``config.json`` names several experts."""
-    with suppress(*MALFORMED):
-        text = about.get("text_config", about)
-        return any(int(text.get(name) or 0) > 1 for name in _EXPERTS)
-    return False
-
-
 _REASONERS = ("gpt-oss", "gpt_oss", "deepseek-r1", "qwq", "magistral", "-thinking")
 """Parts of the names of models that always reason, in lower case; one is a type of model, too."""
 

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any
 
 from refusal_checks.models.model_files import _cached
 
@@ -85,28 +83,3 @@ def _on_hub(model: str, revision: str | None) -> int:
         if "/" not in file.rfilename:
             sizes[file.rfilename] = file.size or 0
     return _of_one_format(sizes)
-
-
-@cache
-def configuration_on_hub(model: str, revision: str | None) -> Mapping[str, Any]:
-    """The ``config.json`` of a model that is not cached; empty if the hub does not give it.
-
-    It does not go into the cache, where it would look as if the model had been downloaded.
-    """
-    from huggingface_hub import hf_hub_download
-
-    if model.count("/") != 1:
-        return {}
-    with TemporaryDirectory() as folder:
-        try:
-            path = hf_hub_download(
-                model,
-                "config.json",
-                revision=revision,
-                local_dir=folder,
-                etag_timeout=PATIENCE,
-            )
-            about = json.loads(Path(path).read_bytes())
-        except Exception:  # as in ``_on_hub``
-            return {}
-    return about if isinstance(about, dict) else {}

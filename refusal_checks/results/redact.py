@@ -23,7 +23,7 @@ from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record
 from refusal_checks.core.redaction import redacted
 from refusal_checks.core.verdicts import FINISH_REASONS
-from refusal_checks.engines.vllm import ENGINE
+from refusal_checks.engines import vllm
 from refusal_checks.gates.comparison import Flip
 from refusal_checks.gates.offenders import Offender
 from refusal_checks.gates.verdict import Verdict
@@ -118,7 +118,7 @@ class Redaction:
             return
         for model in models:
             if isinstance(model, Served):
-                ENGINE.require_silent(model.args)
+                vllm.require_silent(model.args)
 
     def judged(self, records: Sequence[Record]) -> Sequence[Record]:
         return list(map(judged, records)) if self.is_on else records

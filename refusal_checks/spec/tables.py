@@ -253,8 +253,8 @@ class EngineTable(Frozen):
     )
     placement: Wanted = Field(
         "auto",
-        description="where engines run: together on the same devices, in turns, split over "
-        "devices of their own, or auto for what fits this machine",
+        description="whether engines run at the same time (together) or one after the other "
+        "(turns); auto is what fits this machine",
     )
     start_timeout: Seconds = Field(
         1800.0, description="seconds that an engine may take to start"

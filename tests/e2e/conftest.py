@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from refusal_checks.engines.engine import EngineSpec
 from refusal_checks.engines.process import EngineProcess
+from refusal_checks.engines.vllm import EngineSpec, with_dtype
+from refusal_checks.models.names import Served
 from refusal_checks.reports.wording.release import EXIT_CODES
 from tests import toy_model
 from tests.forked import Forked, for_pytest
@@ -105,7 +106,8 @@ RunPersona = Callable[..., GateRun]
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
     """A vLLM server with the demo weights, as the package itself starts it."""
     log = tmp_path_factory.mktemp("engine") / "engine.log"
-    server = EngineProcess(EngineSpec(str(MODEL_DIR)), log)
+    model = with_dtype(Served("toy", str(MODEL_DIR)))
+    server = EngineProcess(EngineSpec.of(model), log)
     server.launch()
     try:
         server.wait_ready(600)

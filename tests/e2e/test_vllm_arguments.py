@@ -10,10 +10,13 @@ from typing import Any
 import pytest
 
 from refusal_checks.engines import vllm
-from refusal_checks.engines.devices import Devices
-from refusal_checks.engines.engine import EngineSpec
-from refusal_checks.engines.placement import EngineNeed, PlacementRequest
-from refusal_checks.engines.placing import choose
+from refusal_checks.engines.placement import (
+    Devices,
+    EngineNeed,
+    PlacementRequest,
+    place,
+)
+from refusal_checks.engines.vllm import EngineSpec
 
 PARSE = """
 import json, sys
@@ -75,14 +78,14 @@ def line(devices: Devices, args: str, cpu: bool) -> list[str]:
     """The arguments of the first of two engines of 15 GiB, without the interpreter and module."""
     spec = EngineSpec("org/model", tuple(args.split()))
     needs = [
-        EngineNeed(spec.model, vllm.ENGINE.parallel(spec.args), 15.0),
+        EngineNeed(spec.model, vllm.parallel(spec.args), 15.0),
         EngineNeed("org/judge", weights=15.0, answers=False),
     ]
-    place = choose(devices, needs, PlacementRequest()).places[0]
-    place = replace(place, is_eager=True)
+    own = place(devices, needs, PlacementRequest()).places[0]
+    own = replace(own, is_eager=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(vllm, "runs_on_cpu", lambda: cpu)
-        return vllm.ENGINE.command(spec, 8000, place)[3:]
+        return vllm.command(spec, 8000, own)[3:]
 
 
 def test_vllm_reads_every_command_line_as_it_is_meant() -> None:

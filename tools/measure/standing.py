@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Self
 
 from refusal_checks.engines import vllm
-from refusal_checks.engines.engine import WHOLE_MACHINE, Assignment, EngineSpec
+from refusal_checks.engines.placement import WHOLE_MACHINE, Assignment
 from refusal_checks.engines.process import EngineProcess
+from refusal_checks.engines.vllm import EngineSpec
 from tools.measure.plain import UserScript, cpu_arguments
 from tools.measure.printing import say
 from tools.measure.shapes import Measured
@@ -44,6 +45,8 @@ class Standing:
         flags: list[str] = []
         for name, value in model.arguments.items():
             flags += [f"--{name.replace('_', '-')}", str(value)]
+        if vllm.runs_on_cpu():
+            flags += ["--dtype", vllm.cpu_dtype()]
         spec = EngineSpec(model.path, tuple(flags))
         stem = re.sub(r"[^\w.-]+", "-", model.name)
         self.server = EngineProcess(spec, folder / f"{stem}-server.log")

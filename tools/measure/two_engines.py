@@ -24,12 +24,11 @@ from unittest import mock
 
 from refusal_checks.core.sampling import JudgeSampling, Sampling
 from refusal_checks.core.settings import Limits
-from refusal_checks.engines import vllm
-from refusal_checks.engines.engine import Assignment, EngineSpec
-from refusal_checks.engines.gpu_placing import Gpus
-from refusal_checks.engines.placement import PlacementRequest
+from refusal_checks.engines import placement, vllm
+from refusal_checks.engines.placement import Assignment, PlacementRequest
 from refusal_checks.engines.pool import Engines, PoolSettings
 from refusal_checks.engines.process import EngineProcess
+from refusal_checks.engines.vllm import EngineSpec
 from refusal_checks.models.names import Served
 from tools.measure.printing import circumstances, say, table
 from tools.measure.shapes import GIB, SHAPES, measured, weights
@@ -146,7 +145,7 @@ def _one_by_one(is_forced: bool) -> Iterator[None]:
         yield
         return
     with (
-        mock.patch.object(Gpus, "_with_caches", lambda self, places, cut: places),
+        mock.patch.object(placement, "_cache", return_value=None),
         mock.patch.dict(os.environ, {"VLLM_LOGGING_LEVEL": "DEBUG"}),
     ):
         yield

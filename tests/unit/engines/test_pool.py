@@ -17,12 +17,9 @@ from refusal_checks.core.errors import (
 )
 from refusal_checks.core.sampling import JudgeSampling, Sampling
 from refusal_checks.core.settings import Limits
-from refusal_checks.engines import devices, process, vllm
-from refusal_checks.engines.devices import Devices
-from refusal_checks.engines.engine import Assignment
+from refusal_checks.engines import placement, pool, process, vllm
+from refusal_checks.engines.placement import UNKNOWN, Assignment, Devices
 from refusal_checks.engines.pool import Engines, PoolSettings
-from refusal_checks.engines.vllm import Vllm
-from refusal_checks.models import weights as weight_sizes
 from refusal_checks.models.client.usage import Usage
 from refusal_checks.models.names import (
     Attached,
@@ -37,7 +34,7 @@ from tests.unit.engines.served import ALIGNED, JUDGE, OTHER, serving
 
 @pytest.fixture(autouse=True)
 def _installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Vllm, "is_installed", lambda self: True)
+    monkeypatch.setattr(vllm, "is_installed", lambda: True)
 
 
 def engines(folder: Path, candidate: CandidateModel, *judges: JudgeModel) -> Engines:
@@ -69,7 +66,7 @@ def test_a_further_judge_s_server_has_its_own_key(
 def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engines]:
     """An engine for the candidate that runs, without vLLM."""
     monkeypatch.setattr(
-        Vllm, "command", lambda self, spec, port, place: serving("pool")(port)
+        vllm, "command", lambda spec, port, place: serving("pool")(port)
     )
     found = engines(tmp_path, ALIGNED, Rule("keyword"))
     found.start(print)
@@ -85,10 +82,10 @@ AT_ONCE = ["launch model", "launch other", "ready model", "ready other"]
 @pytest.mark.parametrize(
     ("cpu", "here", "weights", "steps"),
     [
-        (False, devices.NONE, 1.0, ALONE),
+        (False, UNKNOWN, 1.0, ALONE),
         (False, GPU, None, ALONE),
         (False, GPU, 1.0, AT_ONCE),
-        (True, devices.NONE, 1.0, AT_ONCE),
+        (True, UNKNOWN, 1.0, AT_ONCE),
     ],
 )
 def test_engines_that_share_a_gpu_start_at_once_if_their_caches_are_told_and_again_once(
@@ -99,8 +96,8 @@ def test_engines_that_share_a_gpu_start_at_once_if_their_caches_are_told_and_aga
     weights: float | None,
     steps: list[str],
 ) -> None:
-    monkeypatch.setattr(devices, "gpus", lambda: here)
-    monkeypatch.setattr(weight_sizes, "weights_gib", lambda model, *_: weights)
+    monkeypatch.setattr(placement, "gpus", lambda: here)
+    monkeypatch.setattr(pool, "weights_gib", lambda model, *_: weights)
     done: list[str] = []
     ready: set[str] = set()
 
@@ -145,7 +142,7 @@ def test_judges_of_a_turn_start_at_once_on_gpus_of_their_own(
     steps: list[str],
 ) -> None:
     monkeypatch.setattr(vllm, "runs_on_cpu", lambda: False)
-    monkeypatch.setattr(devices, "gpus", lambda: GPU)
+    monkeypatch.setattr(placement, "gpus", lambda: GPU)
     done: list[str] = []
 
     def is_ready(own: process.EngineProcess, *_: object) -> bool:
@@ -158,8 +155,7 @@ def test_judges_of_a_turn_start_at_once_on_gpus_of_their_own(
     monkeypatch.setattr(process.EngineProcess, "launch", launch)
     monkeypatch.setattr(process.EngineProcess, "is_ready", is_ready)
     found = engines(tmp_path, ALIGNED, OTHER)
-    found.placement = replace(found.placement, kind="turns")
-    for own, gpu in zip(found._needs, ("0", second), strict=True):
+    for own, gpu in zip(found._placed, ("0", second), strict=True):
         own.place = Assignment(devices=(gpu,), turn=1)
     found.start(print, turn=1)
     assert done == steps
@@ -169,8 +165,8 @@ def test_an_engine_refused_its_memory_starts_again_alone_and_measures(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(vllm, "runs_on_cpu", lambda: False)
-    monkeypatch.setattr(devices, "gpus", lambda: GPU)
-    monkeypatch.setattr(weight_sizes, "weights_gib", lambda model, *_: 1.0)
+    monkeypatch.setattr(placement, "gpus", lambda: GPU)
+    monkeypatch.setattr(pool, "weights_gib", lambda model, *_: 1.0)
     done: list[str] = []
 
     def is_ready(own: process.EngineProcess, *_: object) -> bool:
@@ -199,8 +195,8 @@ def test_an_engine_that_runs_out_of_memory_at_work_measures_at_its_second_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(vllm, "runs_on_cpu", lambda: False)
-    monkeypatch.setattr(devices, "gpus", lambda: GPU)
-    monkeypatch.setattr(weight_sizes, "weights_gib", lambda model, *_: 1.0)
+    monkeypatch.setattr(placement, "gpus", lambda: GPU)
+    monkeypatch.setattr(pool, "weights_gib", lambda model, *_: 1.0)
     running: set[str] = set()
 
     def launch(own: process.EngineProcess) -> None:
@@ -350,6 +346,6 @@ def test_each_role_s_requests_are_added_up(tmp_path: Path) -> None:
 def test_a_missing_engine_says_how_to_install_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Vllm, "is_installed", lambda self: False)
+    monkeypatch.setattr(vllm, "is_installed", lambda: False)
     with pytest.raises(ModelError, match="install it: `make engine` in the checkout"):
         engines(tmp_path, ALIGNED, Rule("keyword"))

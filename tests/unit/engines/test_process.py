@@ -21,10 +21,10 @@ from refusal_checks.core.errors import (
 )
 from refusal_checks.core.settings import Limits
 from refusal_checks.engines import engine_transport, guard, process
-from refusal_checks.engines.engine import Assignment, EngineSpec
-from refusal_checks.engines.engine_logs import cause_in
 from refusal_checks.engines.engine_transport import EngineTransport
+from refusal_checks.engines.placement import Assignment
 from refusal_checks.engines.process import EngineProcess
+from refusal_checks.engines.vllm import EngineSpec
 from refusal_checks.models.client import server_errors
 from refusal_checks.models.client.client import CHAT
 from tests.fake_server import FakeServer
@@ -204,53 +204,23 @@ def test_a_server_ends_with_its_engine_process(tag: str, make: Make) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lines", "cause", "remedy"),
+    ("line", "error"),
     [
-        (
-            [
-                "usage: api_server.py",
-                "api_server.py: error: unrecognized arguments: --foo",
-            ],
-            "api_server.py: error: unrecognized arguments: --foo",
-            "check candidate.args and judge.args; if the argument is not yours, install "
-            "another version of the engine",
-        ),
-        (
-            [
-                "(APIServer pid=7) OSError: We couldn't connect to 'https://huggingface.co' to load"
-            ],
-            "OSError: We couldn't connect to 'https://huggingface.co' to load",
-            "check the name, connect this machine to the hub, or name a folder",
-        ),
-        (
-            [
-                "ValueError: no room",
-                "RuntimeError: failed. See root cause above.",
-                "bye",
-            ],
-            "ValueError: no room",
-            "",
-        ),
-        (
-            [
-                "(EngineCore pid=9) ValueError: Free memory on device cuda:0 (9.1/79.2 GiB) ..."
-            ],
-            "ValueError: Free memory on device cuda:0 (9.1/79.2 GiB) ...",
-            "free the GPU, or give the engine less of it (candidate.args or judge.args with "
-            "--gpu-memory-utilization)",
-        ),
-        (
-            ["OSError: [Errno 98] Address already in use"],
-            "OSError: [Errno 98] Address already in use",
-            "run the same command again, which chooses other ports",
-        ),
-        (["all is well"], "", ""),
+        ("api_server.py: error: unrecognized arguments: --foo", True),
+        ("(APIServer pid=7) OSError: We couldn't connect to 'https://huggingface.co'", True),
+        ("torch.OutOfMemoryError: CUDA out of memory.", True),
+        ("all is well", False),
     ],
-)
-def test_the_cause_is_found_in_the_log_and_says_what_to_do(
-    lines: list[str], cause: str, remedy: str
+)  # fmt: skip
+def test_a_message_quotes_the_last_error_of_the_log(
+    tmp_path: Path, line: str, error: bool
 ) -> None:
-    assert cause_in(lines) == (cause, remedy)
+    server = EngineProcess(EngineSpec("m"), tmp_path / "log")
+    elsewhere = "RuntimeError: failed. See root cause above."
+    server.log.write_text("\n".join(["ValueError: no room", line, elsewhere, "bye"]))
+    said = server.report("ended").splitlines()
+    told = line.removeprefix("(APIServer pid=7) ") if error else "ValueError: no room"
+    assert said[:2] == ["vLLM ended: m", f"last error in its log: {told}"]
 
 
 @pytest.mark.parametrize(
@@ -293,27 +263,33 @@ def test_the_cause_is_quoted_though_another_process_s_traceback_follows(
     tmp_path: Path, end: str, found: str
 ) -> None:
     """On a GPU, vLLM's engine core is a process of its own, and its server only says so."""
-    request = "(APIServer pid=1) ValueError: a request that was refused long before"
-    core = [
-        request,
-        "(EngineCore pid=2) loading",
-        *([f"(EngineCore pid=2) {found}"] if found else []),
-    ]
+    core = [f"(EngineCore pid=2) {found or 'loading'}"]
     api = [
         f'(APIServer pid=1)   File "/vllm/{n}.py", line {n}, in run' for n in range(40)
     ]
     server = EngineProcess(EngineSpec("m"), tmp_path / "log")
     server.log.write_text("\n".join([*core, *api, f"(APIServer pid=1) {end}"]))
     said = server.report("ended").splitlines()
-    if found:
-        remedy = "use a smaller model, or free the device"
-        assert said[:2] == [f"{remedy}: vLLM ended: m", found]
-        assert said[-3:] == [f"  {line}" for line in core]
-    else:
-        assert said[:2] == ["vLLM ended: m", f"command: {' '.join(server.command)}"], (
-            "no cause"
-        )
-        assert said[-1].endswith(end)
+    cause = [f"last error in its log: {found}"] if found else []
+    command = f"command: {' '.join(server.command)}"
+    assert said[: 2 + len(cause)] == ["vLLM ended: m", *cause, command]
+    assert said[-1].endswith(end)
+
+
+def test_an_engine_has_a_folder_for_temporary_files_which_goes_with_it(
+    tag: str, make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    code = (
+        "import os, tempfile, time; print(oct(os.stat(tempfile.gettempdir()).st_mode), flush=True);"
+        "open(os.path.join(tempfile.gettempdir(), 'socket'), 'w'); time.sleep(600)"
+    )
+    server = make(lambda port: [sys.executable, "-c", code, tag])
+    server.launch()
+    assert wait_until(lambda: bool(list(tmp_path.glob("vllm-*/socket"))))
+    assert server.log.read_text().strip().endswith("700")
+    server.stop()
+    assert not list(tmp_path.glob("vllm-*"))
 
 
 BODY = {

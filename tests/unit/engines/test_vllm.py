@@ -6,13 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from refusal_checks.core.errors import ModelError, UserError
+from refusal_checks.core.errors import ModelError
 from refusal_checks.engines import vllm
-from refusal_checks.engines.engine import Assignment, EngineSpec, Parallel
 from refusal_checks.engines.environment import inherited
 from refusal_checks.engines.guard import KeyCheck, Message, Receive, Send
+from refusal_checks.engines.placement import Assignment, Parallel
 from refusal_checks.engines.process import EngineProcess
-from refusal_checks.engines.vllm import ENGINE
+from refusal_checks.engines.vllm import EngineSpec
+from refusal_checks.models.identity import model_identity
+from refusal_checks.models.names import Served
 
 
 @pytest.mark.parametrize(
@@ -42,18 +44,18 @@ def test_what_the_user_passes_wins_over_the_engine_s_place(
 ) -> None:
     monkeypatch.setattr(vllm, "runs_on_cpu", lambda: False)
     spec = EngineSpec("m", ("--gpu-memory-utilization", "0.3"))
-    found = ENGINE.command(spec, 1, Assignment(memory=0.5))
+    found = vllm.command(spec, 1, Assignment(memory=0.5))
     assert found[-4:] == ["--gpu-memory-utilization", "0.50", *spec.args]
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,3")
     monkeypatch.delenv("CUDA_DEVICE_ORDER", raising=False)
-    env = ENGINE.environment("", spec, Assignment(cores=(0, 1), devices=("3",)))
+    env = vllm.environment("", spec, Assignment(cores=(0, 1), devices=("3",)))
     assert env["OMP_NUM_THREADS"] == "7"
     assert (env["CUDA_VISIBLE_DEVICES"], env["CUDA_DEVICE_ORDER"]) == (
         "3",
         "PCI_BUS_ID",
     )
-    assert ENGINE.environment("", spec)["CUDA_VISIBLE_DEVICES"] == "2,3"
+    assert vllm.environment("", spec)["CUDA_VISIBLE_DEVICES"] == "2,3"
 
 
 @pytest.mark.parametrize(
@@ -72,8 +74,8 @@ def test_on_a_cpu_one_rank_is_one_process(
     for name in ("VLLM_ENABLE_V1_MULTIPROCESSING", "VLLM_CPU_OMP_THREADS_BIND"):
         monkeypatch.delenv(name, raising=False)
     spec = EngineSpec("m", args)
-    assert ("uni" in ENGINE.command(spec, 1)) is alone
-    assert ("VLLM_ENABLE_V1_MULTIPROCESSING" in ENGINE.environment("", spec)) is alone
+    assert ("uni" in vllm.command(spec, 1)) is alone
+    assert ("VLLM_ENABLE_V1_MULTIPROCESSING" in vllm.environment("", spec)) is alone
 
 
 @pytest.mark.parametrize(
@@ -96,13 +98,31 @@ def test_bfloat16_is_left_to_processors_that_compute_it(
     assert vllm.cpu_dtype(tmp_path / "cpuinfo") == dtype
 
 
+def test_answers_of_different_data_types_are_kept_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(vllm, "runs_on_cpu", lambda: True)
+    model = Served("m", "m", ("--seed", "1"))
+    identities = set()
+    for dtype in ("bfloat16", "float32"):
+        monkeypatch.setattr(vllm, "cpu_dtype", lambda found=dtype: found)
+        named = vllm.with_dtype(model)
+        assert named.args == ("--seed", "1", "--dtype", dtype)
+        identities.add(model_identity(named))
+    assert len(identities) == 2
+    own = Served("m", "m", ("--dtype=half",))
+    assert vllm.with_dtype(own) == own, "the user's wins"
+    monkeypatch.setattr(vllm, "runs_on_cpu", lambda: False)
+    assert vllm.with_dtype(model) == model
+
+
 def test_the_api_key_is_in_the_environment_alone(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("VLLM_CPU_KVCACHE_SPACE", "7")
     server = EngineProcess(EngineSpec("m"), tmp_path / "log")
     assert server.api_key not in " ".join(server.command)
-    found = ENGINE.environment(server.api_key, server.spec)
+    found = vllm.environment(server.api_key, server.spec)
     assert found["VLLM_API_KEY"] == server.api_key
     assert found["VLLM_CPU_KVCACHE_SPACE"] == "7"
 
@@ -147,16 +167,10 @@ def test_cores_and_threads_become_variables(
     for name in ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", *own):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(vllm, "runs_on_cpu", lambda: True)
-    found = ENGINE.environment("", EngineSpec("m", args), place)
+    found = vllm.environment("", EngineSpec("m", args), place)
     for name, value in variables.items():
         assert found[name] == value
     assert ("OMP_WAIT_POLICY" in found) is place.shared
-
-
-def test_memory_and_shards_become_arguments() -> None:
-    place = Assignment(memory=0.29, shards=2)
-    sizes = "--gpu-memory-utilization 0.29 --tensor-parallel-size 2"
-    assert ENGINE.command(EngineSpec("m"), 1, place)[-4:] == sizes.split()
 
 
 def test_kernels_that_no_gate_uses_are_not_compiled(
@@ -164,9 +178,9 @@ def test_kernels_that_no_gate_uses_are_not_compiled(
 ) -> None:
     name = "VLLM_USE_FLASHINFER_SAMPLER"
     monkeypatch.delenv(name, raising=False)
-    assert ENGINE.environment("", EngineSpec("m"))[name] == "0"
+    assert vllm.environment("", EngineSpec("m"))[name] == "0"
     monkeypatch.setenv(name, "1")
-    assert ENGINE.environment("", EngineSpec("m"))[name] == "1", "the user's wins"
+    assert vllm.environment("", EngineSpec("m"))[name] == "1", "the user's wins"
 
 
 @pytest.mark.parametrize("cpu", [True, False])
@@ -174,7 +188,7 @@ def test_a_cache_and_a_start_without_compiling_become_arguments_on_a_gpu(
     monkeypatch: pytest.MonkeyPatch, cpu: bool
 ) -> None:
     monkeypatch.setattr(vllm, "runs_on_cpu", lambda: cpu)
-    found = ENGINE.command(EngineSpec("m"), 1, Assignment(cache=1.5, is_eager=True))
+    found = vllm.command(EngineSpec("m"), 1, Assignment(cache=1.5, is_eager=True))
     sizes = ["--kv-cache-memory-bytes", "1610612736", "--enforce-eager"]
     assert (found[-3:] == sizes) is not cpu
     assert found.count("--enforce-eager") == 1
@@ -182,10 +196,10 @@ def test_a_cache_and_a_start_without_compiling_become_arguments_on_a_gpu(
 
 def test_another_program_takes_the_same_arguments() -> None:
     spec = EngineSpec("m", ("--seed", "1"), program=("fork/bin/python", "-m", "server"))
-    own = ENGINE.command(EngineSpec("m", spec.args), 1)
+    own = vllm.command(EngineSpec("m", spec.args), 1)
     lock = own.index("--middleware")  # of this package, which the program may not have
     assert own[lock + 1] == "refusal_checks.engines.guard.KeyCheck"
-    assert ENGINE.command(spec, 1) == [*spec.program, *own[3:lock], *own[lock + 2 :]]
+    assert vllm.command(spec, 1) == [*spec.program, *own[3:lock], *own[lock + 2 :]]
 
 
 @pytest.mark.parametrize(
@@ -200,7 +214,7 @@ def test_another_program_takes_the_same_arguments() -> None:
 )
 def test_arguments_that_log_texts_are_refused(argument: str) -> None:
     with pytest.raises(ModelError, match="--redact"):
-        ENGINE.require_silent(["--enable-lora", argument])
+        vllm.require_silent(["--enable-lora", argument])
 
 
 @pytest.mark.parametrize(
@@ -215,10 +229,10 @@ def test_variables_that_log_texts_are_refused(
     monkeypatch: pytest.MonkeyPatch, name: str, quiet: str, loud: str
 ) -> None:
     monkeypatch.setenv(name, quiet)
-    ENGINE.require_silent([])
+    vllm.require_silent([])
     monkeypatch.setenv(name, loud)
     with pytest.raises(ModelError, match=f"unset .{name}"):
-        ENGINE.require_silent([])
+        vllm.require_silent([])
 
 
 @pytest.mark.parametrize(
@@ -227,28 +241,17 @@ def test_variables_that_log_texts_are_refused(
         ("", Parallel()),
         ("--tensor_parallel_size=2 -pp 3", Parallel(shards=6, is_given=True)),
         ("-dp 4 -tp 2", Parallel(shards=2, copies=4, is_given=True)),
-        ("-dp 8 -dpl 2", Parallel(copies=2, is_given=True)),
         ("-tp many", Parallel(is_given=True)),
-        ("--gpu-memory-utilization 0.5", Parallel(memory=0.5)),
-        ("--gpu-memory-utilization 5", Parallel()),
-        ("--distributed-executor-backend ray", Parallel(is_elsewhere=True)),
-        ("--distributed-executor-backend=mp", Parallel()),
-        ("-n 2", Parallel(is_elsewhere=True)),
-        ("--nnodes 1", Parallel()),
-        ("--kv-cache-memory-bytes=2G", Parallel(has_cache=True)),
-        ("--max-num-seqs 64", Parallel(sequences=64)),
-        ("--speculative_config={}", Parallel(is_unusual=True)),
-        ("--spec-method=ngram", Parallel(is_unusual=True)),
-        ("--offload-backend prefetch", Parallel(is_unusual=True)),
-        ("-q=fp8", Parallel(is_unusual=True)),
-        ("--dtype float32", Parallel(is_unusual=True)),
-        ("--dtype=bfloat16", Parallel()),
+        ("-tp", Parallel(is_given=True)),
+        ("--enforce-eager -tp 2", Parallel(shards=2, is_given=True)),
+        ("--gpu-memory-utilization 0.5", Parallel(memory=0.5, is_given=True)),
+        ("--gpu-memory-utilization half", Parallel(is_given=True)),
     ],
 )
 def test_the_user_s_arguments_say_how_an_engine_is_spread(
     args: str, expected: Parallel
 ) -> None:
-    assert ENGINE.parallel(args.split()) == expected
+    assert vllm.parallel(args.split()) == expected
 
 
 @pytest.mark.parametrize(
@@ -266,82 +269,33 @@ def test_arguments_for_another_address_or_with_a_secret_are_refused(
 ) -> None:
     flag = argument.partition("=")[0].replace("_", "-")
     with pytest.raises(ModelError, match=f"leave out {flag}") as refusal:
-        ENGINE.check(["--enable-lora", argument])
+        vllm.require_own(["--enable-lora", argument])
     assert "secret" not in str(refusal.value)
-    ENGINE.check(["--model-impl", "transformers"])
+    vllm.require_own(["--model-impl", "transformers"])
 
 
-def test_another_server_of_vllm_s_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VLLM_USE_RUST_FRONTEND", "0")
-    ENGINE.check([])
+def test_vllm_s_server_in_rust_is_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VLLM_USE_RUST_FRONTEND", "1")
-    with pytest.raises(ModelError, match=r"unset \$VLLM_USE_RUST_FRONTEND"):
-        ENGINE.check([])
-
-
-def test_arguments_that_cannot_be_read_are_the_user_s_error() -> None:
-    with pytest.raises(UserError, match=r"-tp.*expected one argument"):
-        ENGINE.parallel(["-tp"])
-
-
-@pytest.mark.parametrize(
-    ("version", "gentle"),
-    [("0.32.0+cpu", True), ("0.33.1", True), ("1.0", True), ("0.25.1", True), ("0.24.1rc1", False),
-     ("0.0.dev1+gabc", True), ("dev", True)],
-)  # fmt: skip
-def test_flags_are_chosen_by_vllm_s_version(
-    monkeypatch: pytest.MonkeyPatch, version: str, gentle: bool
-) -> None:
-    monkeypatch.setattr("importlib.metadata.version", lambda _: version)
-    arguments = ENGINE.arguments(EngineSpec("m"), 1, Assignment())
-    assert ("--shutdown-timeout" in arguments) is gentle
+    assert vllm.environment("", EngineSpec("m"))["VLLM_USE_RUST_FRONTEND"] == "0"
 
 
 @pytest.mark.parametrize("has_command", [True, False])
 def test_the_command_starts_it_where_there_is_one(
     monkeypatch: pytest.MonkeyPatch, has_command: bool
 ) -> None:
+    def version(name: str) -> str:
+        if name == "vllm" and not has_command:
+            raise importlib.metadata.PackageNotFoundError(name)
+        return "0.32.0"
+
+    monkeypatch.setattr(importlib.metadata, "version", version)
     program = vllm._COMMAND if has_command else vllm._MODULE
-    monkeypatch.setattr(vllm.Vllm, "program", program)
     model = ["serve", "m"] if has_command else [program[-1], "--model", "m"]
-    found = ENGINE.command(EngineSpec("m"), 1)
+    found = vllm.command(EngineSpec("m"), 1)
     start = len(program) - 1
     assert found[start : start + len(model)] == model
-    copies = EngineSpec("m", ("-dp", "2"))
-    assert ("--api-server-count" in ENGINE.command(copies, 1)) is has_command
     fork = EngineSpec("m", program=("fork/python", "-m", "server"))
-    assert ENGINE.command(fork, 1)[3:5] == ["--model", "m"], "it may be the module"
-
-
-@pytest.mark.parametrize(
-    ("log", "doing"),
-    [
-        ("", "it imports its modules"),
-        ("(EngineCore) INFO Loading model from scratch...", "it loads weights"),
-        ("Loading model from scratch...\n[backends.py] Using cache directory: /c for vLLM's "
-         "torch.compile", "it compiles the model"),
-        ("torch.compile took 26.79 s in total\nCapturing CUDA graphs (FULL):   0%|",
-         "it captures CUDA graphs"),
-        ("Capturing CUDA graphs (FULL): 100%\nGraph capturing finished in 6 secs, took 0.39 GiB",
-         "it prepares kernels, which FlashInfer may compile for minutes the first time"),
-    ],
-)  # fmt: skip
-def test_the_log_tells_what_a_start_waits_for(log: str, doing: str) -> None:
-    assert ENGINE.doing(log) == doing
-
-
-@pytest.mark.parametrize(
-    ("log", "told"),
-    [
-        ("INFO Initial free memory 70.1 GiB, reserved 12.3 GiB memory for KV Cache as specified\n"
-         "INFO GPU KV cache size: 98,304 tokens\n", "cache of 12.3 GiB, 98,304 tokens"),
-        ("INFO Available KV cache memory: 30.05 GiB\nINFO GPU KV cache size: 9 tokens",
-         "cache of 30.05 GiB, 9 tokens"),
-        ("INFO Application startup complete.", ""),
-    ],
-)  # fmt: skip
-def test_the_log_tells_the_cache_that_it_got(log: str, told: str) -> None:
-    assert ENGINE.cache_told(log) == told
+    assert vllm.command(fork, 1)[3:5] == ["--model", "m"], "it may be the module"
 
 
 async def receive() -> Message:

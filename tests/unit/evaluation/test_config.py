@@ -146,7 +146,7 @@ def test_several_verdicts_are_asked_of_a_model_beside_a_rule() -> None:
         ({"sampling_system_prompt_file": "none.txt"}, "system_prompt_file none.txt: "),
         (
             {"engine_placement": "turns", "candidate_devices": "0"},
-            "candidate.devices = '0' divides the devices, and engine.placement \"turns\" does not",
+            "candidate.devices = '0': leave it out, or use --set engine.placement=auto: engine.",
         ),
     ],
 )

@@ -11,14 +11,11 @@ from huggingface_hub import HfApi, ModelInfo
 from refusal_checks.core.errors import ModelError
 from refusal_checks.models.model_files import (
     Classes,
-    are_32_bits,
     classes,
-    is_mixture,
     reasons,
-    vocabulary,
 )
 from refusal_checks.models.names import Attached, Model, Rule, Served
-from refusal_checks.models.weights import _on_hub, configuration_on_hub, weights_gib
+from refusal_checks.models.weights import _on_hub, weights_gib
 
 
 def served(folder: Path, *args: str) -> Served:
@@ -117,59 +114,6 @@ def test_weights_that_are_not_here_are_as_large_as_the_hub_says(
     assert weights_gib("org/far", cache=cache) == 0.5
     for gone in ("org/gone", "not an id"):
         assert weights_gib(gone, cache=cache) is None
-
-
-def test_the_configuration_of_a_model_that_is_not_here_is_the_hub_s(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def download(model: str, name: str, local_dir: str, **_: object) -> str:
-        if model == "org/gone":
-            raise OSError("not found")
-        path = Path(local_dir) / name
-        path.write_text("[]" if model == "org/list" else '{"num_local_experts": 32}')
-        return str(path)
-
-    monkeypatch.setattr("huggingface_hub.hf_hub_download", download)
-    configuration_on_hub.cache_clear()
-    assert configuration_on_hub("org/far", None) == {"num_local_experts": 32}
-    for nothing in ("org/gone", "org/list", "not an id"):
-        assert configuration_on_hub(nothing, None) == {}
-    configuration_on_hub.cache_clear()
-
-
-@pytest.mark.parametrize(
-    ("about", "halved"),
-    [
-        ({"torch_dtype": "float32"}, True),
-        ({"dtype": "float32"}, True),
-        ({"text_config": {"dtype": "float32"}}, True),
-        ({"torch_dtype": "bfloat16"}, False),
-        ({"torch_dtype": "float32", "quantization_config": {"bits": 4}}, False),
-        ({"text_config": 3}, False),
-        ({}, False),
-    ],
-)
-def test_weights_of_32_bits_are_read_from_a_configuration(
-    about: dict[str, Any], halved: bool
-) -> None:
-    assert are_32_bits(about) is halved
-
-
-@pytest.mark.parametrize(
-    ("about", "tokens", "mixture"),
-    [
-        ({"vocab_size": 151_936}, 151_936, False),
-        ({"vocab_size": 201_088, "num_local_experts": 32}, 201_088, True),
-        ({"text_config": {"vocab_size": 9, "num_experts": 128}}, 9, True),
-        ({"num_experts": 1, "vocab_size": "many"}, None, False),
-        ({"n_routed_experts": None, "text_config": 3}, None, False),
-        ({}, None, False),
-    ],
-)
-def test_vocabulary_and_experts_are_read_from_a_configuration(
-    about: dict[str, Any], tokens: int | None, mixture: bool
-) -> None:
-    assert (vocabulary(about), is_mixture(about)) == (tokens, mixture)
 
 
 OPEN_WEIGHTS, OWN = "openai/gpt-oss-20b", "acme/judge"
