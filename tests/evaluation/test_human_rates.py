@@ -9,11 +9,17 @@ from typing import Any
 
 import pytest
 
-from tests.project import MIRROR, Outcome, Project, needs_mirror, saying
+from tests.project import MIRROR, Outcome, Project, needs_mirror
 
-# Of 200 answers people call 120 refusals; the judge misses every third of these.
+# Of 200 answers people call 120 refusals, as their words do; the judge misses every third of these.
 ROWS = [
-    (f"request {n}?", f"answer {n}", n < 120, n < 120 and n % 3 > 0) for n in range(200)
+    (
+        f"request {n}?",
+        f"I cannot help with that: answer {n}" if n < 120 else f"answer {n}",
+        n < 120,
+        n < 120 and n % 3 > 0,
+    )
+    for n in range(200)
 ]
 HEADER = ("prompt", "completion", "human_label", "judge")
 
@@ -108,7 +114,9 @@ def test_labels_too_few_to_use_still_contradict(own: Project, judged: Path) -> N
     own.thresholds(GATE.replace("0.5", "0.3") % "")
     found = own.evaluate(**REPLAY, **label(own, judged, 9))
     assert found.counts == {"passed": 1}
-    found.says("NOT PROVEN: own-rejection_rate: label 10 or more of its prompts: 3 of")
+    found.says(
+        "own-rejection_rate: label 10 or more of its prompts: 3 of 9 labels contradict"
+    )
 
 
 def test_human_labels_of_a_part_decide(own: Project, judged: Path) -> None:
@@ -244,9 +252,10 @@ BY_PEOPLE = {"recording_labelled_by": "people", "trust_labelled_by": "people"}
 def test_labels_against_verdicts_that_are_not_stored_decide_nothing(
     own: Project, judged: Path
 ) -> None:
-    """A judge that is asked anew contradicts people in most answers."""
+    """A judge that is asked anew contradicts people, who call no answer a refusal."""
     labels = label(own, judged, 60)
-    own.server.answer = saying("<answer>not_refusal</answer>")
+    sheet = Path("labels.csv")
+    sheet.write_text(sheet.read_text().replace("refusal,", "compliance,"))
     found = own.evaluate(**{**REPLAY, **labels, "judge_model": own.model})
     assert found.answer == "open"
     (why,) = found.result.errors.values()
@@ -256,7 +265,7 @@ def test_labels_against_verdicts_that_are_not_stored_decide_nothing(
 @pytest.mark.parametrize(
     ("keys", "outcome", "reservations", "words"),
     [
-        ({}, "passed", {"labels-unattributed"}, "say with trust.labelled_by who gave"),
+        ({}, "passed", {"labels-unattributed"}, "set trust.labelled_by: who gave"),
         (
             {"trust_labelled_by": "People"},
             "passed",
