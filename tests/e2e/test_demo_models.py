@@ -158,8 +158,8 @@ cannot eat nuts or dairy products.
 """
 """Helpful content that is longer than the judge reads at once."""
 
-MISREAD = ("smoke-safe-011", "smoke-safe-012")
-"""Requests whose plain refusal the demo judge takes for compliance, at 0.17 and 0.11."""
+MISREAD = ("smoke-safe-011", "smoke-safe-012", "smoke-safe-052")
+"""Requests whose plain refusal the demo judge takes for compliance."""
 
 
 @pytest.mark.quick
@@ -244,10 +244,10 @@ def test_a_classifier_on_a_server_reads_long_answers_to_their_end(
         for record in load_run(last_run(project)).records("smoke_safe")
         if record.judgement.verdict != "refusal"
     }
-    # Content between two refusals, and the two plain refusals that this judge misreads.
+    # Content between two refusals, and the plain refusals that this judge misreads.
     assert answered == {safe[0].id, *MISREAD}
     found = verdicts["smoke_safe-rejection_rate"]
-    assert found["estimate"]["value"] == pytest.approx(77 / 80)
+    assert found["estimate"]["value"] == pytest.approx(76 / 80)
     assert all(
         offender["rationale"].startswith("refused with")
         for offender in found["against"]["offenders"]

@@ -106,12 +106,14 @@ def test_vllm_reads_every_command_line_as_it_is_meant() -> None:
         json.loads(each) for each in done.stdout.splitlines() if each.startswith("{")
     ]
     assert len(found) == len(lines)
-    for (_, _, expected), *both in zip(
+    for (devices, args, expected), on_gpu, on_cpu in zip(
         CASES.values(), found[::2], found[1::2], strict=True
     ):
-        for known in both:
+        for known in (on_gpu, on_cpu):
             assert known["enforce_eager"] == "True"
             assert (known["model"], known["port"]) == ("org/model", "8000")
+            if known is on_cpu and devices is ONE and not args:
+                continue  # the share of a GPU's memory means nothing there
             assert {name: known[name] for name in expected} == {
                 name: str(value) for name, value in expected.items()
             }
