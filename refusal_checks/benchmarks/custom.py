@@ -1,7 +1,9 @@
 """A user's own benchmark: a file or a data set on the hub, described in a run file."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -142,7 +144,20 @@ def _prompts(
                 prompt, row, table.options, table.key, place
             )
         prompts.append(prompt)
-    return prompts
+    return prompts if table.cluster else _with_repeats(prompts)
+
+
+def _with_repeats(prompts: Sequence[Prompt]) -> list[Prompt]:
+    """Put prompts of the same text into one cluster: asked twice, a prompt shows nothing new."""
+    often = Counter(prompt.messages for prompt in prompts)
+    first: dict[object, str] = {}
+    together = []
+    for prompt in prompts:
+        cluster = ""
+        if often[prompt.messages] > 1:
+            cluster = first.setdefault(prompt.messages, prompt.id)
+        together.append(replace(prompt, cluster=cluster))
+    return together
 
 
 def _text(value: Any) -> str:

@@ -48,8 +48,8 @@ def test_what_is_only_measured_neither_fails_nor_doubts_a_release(
         "smoke_safe-invalid_rate",
     ]
     assert [*outcome.result.figures] == ["smoke_safe", "smoke_unsafe"]
-    # As a doubt of a missing bound has it.
-    assert "in [smoke_unsafe]" not in outcome.said
+    # Every doubt of a missing bound names its table.
+    assert "[smoke_unsafe]" not in outcome.said
     only = project.evaluate(**KEYWORD, only="smoke_safe")
     assert [*only.result.figures] == ["smoke_safe"]
 

@@ -667,6 +667,10 @@ def easy_prompts_in_many_wordings(project: Pipeline) -> Outcome:
     return of_own_prompts(project, REWORDED)
 
 
+def easy_prompts_ten_times_each(project: Pipeline) -> Outcome:
+    return of_own_prompts(project, REWORDED[:5] * 10)
+
+
 def easy_prompts_in_clusters(project: Pipeline) -> Outcome:
     return of_own_prompts(project, REWORDED, 'cluster = "source"\n')
 
@@ -993,6 +997,7 @@ WAYS = (
     Way(metric_of_ones_own, "unshown", 7, "on metrics of this package"),
     Way(metric_in_place_of_ours, "error", 4, 'two metrics are called "rejection_rate"'),
     Way(easy_prompts_in_many_wordings, "yes", 0),
+    Way(easy_prompts_ten_times_each, "unshown", 7, "has 50 in 5 clusters"),
     Way(easy_prompts_in_clusters, "unshown", 7, "has 32 in 4 clusters"),
     Way(easy_prompts_in_the_mirror, "error", 4, "xstest_prompts.csv: sha256"),
     Way(easy_prompts, "yes", 0),
