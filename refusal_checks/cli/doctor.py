@@ -23,9 +23,8 @@ from refusal_checks.evaluation.configure import configure, folders
 from refusal_checks.gates import power, toml_file
 from refusal_checks.models.identity import describe
 from refusal_checks.models.names import Model, Served
-from refusal_checks.spec import Layer, RunSpec
+from refusal_checks.spec import Layer, RunSpec, usual_file
 
-THRESHOLDS = Path("thresholds") / "default.toml"
 EXIT_FAULT = 4
 MOST_GATES = 20
 """The most gates whose power is shown."""
@@ -64,7 +63,7 @@ def doctor(
     layers = overrides(
         keys, candidate=candidate or model, judge=judge, data=data, store=store
     )
-    usual = [THRESHOLDS if THRESHOLDS.is_file() else toml_file.DEFAULT]
+    usual = [usual_file(Path(), layers)]
     is_fine = True
     for name, check in _checks(thresholds or usual, layers, runs):
         try:

@@ -60,6 +60,9 @@ def test_all_faults_are_said_at_once_and_missing_data_last(tmp_path: Path) -> No
 
 def test_a_run_that_can_start_ends_with_0() -> None:
     assert call("doctor").exit_code == 0
+    assert (
+        call("doctor", "replay:demo").exit_code == 0
+    )  # by the run file that comes with it
     same = ("--judge", "demo:judge", "--thresholds", "smoke")
     ended = call("doctor", "--candidate", "replay:demo", *same)
     assert ended.exit_code == 0
