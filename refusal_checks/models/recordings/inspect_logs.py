@@ -45,7 +45,8 @@ def rows_of(path: Path, may_be_partial: bool) -> list[dict[str, Any]]:
 def _row(sample: Any) -> dict[str, Any]:
     prompt = sample.input
     if not isinstance(prompt, str):
-        prompt = [turn.text for turn in prompt if turn.role == "user"][-1]
+        asked = [turn.text for turn in prompt if turn.role == "user"]
+        prompt = asked[-1] if asked else ""
 
     calls: list[dict[str, Any]] = []
     for turn in sample.messages:

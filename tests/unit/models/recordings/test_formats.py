@@ -247,3 +247,11 @@ def test_degrees_and_scores_are_labels(
         if score is None
         else found.score == pytest.approx(score)
     )
+
+
+def test_an_inspect_sample_without_a_request_answers_no_prompt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log = inspect_log(id=2, input=[message("system", "be brief")])
+    reader_of_inspect(monkeypatch, log)
+    assert texts(read(LOG, [asked("q")]), "q") == [["fine"]]
