@@ -122,8 +122,11 @@ def described(gate: Gate, n: int, level: float) -> str:
     for name, direction, margin in margins:
         if margin is not None:
             shown = _reach_of_margin(margin, n, level)
-            words = shown.in_words(f"a {direction} of ", "one of ")
-            parts.append(f"{words} ({name})")
+            if shown.passes is None:
+                parts.append(f"cannot show that {name} is kept")
+            else:
+                words = shown.in_words(f"a {direction} of ", "one of ")
+                parts.append(f"{words} ({name})")
     return f"{gate.id}: with {count(n, 'prompt')} this gate {'; '.join(parts)}"
 
 

@@ -69,7 +69,7 @@ def merge(
 
     A file replaces all bounds of a gate; those of ``parsed`` that are ``options`` change one and
     keep the others. A ThresholdError names the file, the table, the key, and the nearest valid
-    name, which may be one of ``others``: tables that are no benchmarks.
+    name, which may be one of ``others``: tables that are not benchmarks.
     """
     merged = tables.read_tables(parsed, benchmarks)
     written: Written = {}

@@ -124,7 +124,7 @@ class PromptMetadata(Frozen):
     def _require_meaning(self, where: str, meaning: Meaning) -> None:
         words = WORDS.get(self.measures, (NO_LABEL,))
         if self.reads == "probability":
-            # What is expected of the labels is the probability of a refusal: there is no third.
+            # The labels' expected value is the probability of a refusal, so there can only be two.
             words = tuple(word for word in words if word != PARTIAL)
         if isinstance(meaning, str) and meaning in words:
             return

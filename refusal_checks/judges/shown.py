@@ -40,7 +40,7 @@ def hidden_text(answer: str) -> str:
 
 
 def _plain(run: str) -> str:
-    """Decode a run; empty if it is no base64 of a text of letters and spaces for the most part."""
+    """Decode a run of base64; empty unless it holds text that is mostly letters and spaces."""
     letters = re.sub(r"\s", "", run).translate(str.maketrans("-_", "+/"))
     # A run that a limit ended may stop within a byte or a character.
     data = base64.b64decode(letters[: len(letters) // 4 * 4])

@@ -69,7 +69,7 @@ class Reservation:
 
     @property
     def weighs(self) -> bool:
-        """True if it is a reason against shipping that nobody accepted."""
+        """True if it counts against shipping and has not been accepted."""
         return self.kind == "unshown" and not self.accepted
 
     @property
@@ -353,7 +353,7 @@ def _weights(model: ModelFacts) -> tuple[object, ...]:
 
 
 def _labels(summary: RunSummary, own: Sequence[Verdict]) -> Found:
-    """Labels that contradict the judge, that nobody stands for, or that words contradict."""
+    """Labels that contradict the judge, have no named author, or disagree with the answers."""
     manifest, sheets = summary.manifest, summary.manifest.human_labels
     for name, checks in summary.label_checks.items():
         for check in checks:

@@ -131,7 +131,7 @@ class HttpTransport:
     ) -> Any:
         """Send one request at once, whatever the pace; see ``Transport.post``.
 
-        Redirects are not followed: prompts go to nobody but the server that the user named.
+        Redirects are not followed, so that prompts reach only the server that the user named.
         """
         import aiohttp  # not before a request: it loads for a while
 
@@ -231,9 +231,9 @@ def session(url: str, timeout: float) -> aiohttp.ClientSession:
 
     class Connector(aiohttp.TCPConnector):
         async def connect(self, *args: Any, **named: Any) -> Connection:
-            """Take a kept connection only if nothing has arrived there that nobody asked for.
+            """Reuse a kept connection only if no stray bytes have arrived on it.
 
-            It would be read as the next answer.
+            They would be read as the next answer.
             """
             while True:
                 connection = await super().connect(*args, **named)
@@ -270,7 +270,7 @@ async def _content(
     if encoding not in ("", "identity"):
         raise EndpointError(
             f"{response.url}: have the server send plain replies: this one is encoded by "
-            f"{encoding[:40]!r}, which nobody asked for"
+            f"{encoding[:40]!r}, which was not requested"
         )
     body = bytearray()
     is_large = False
