@@ -85,8 +85,6 @@ def _changes(before: RunView, after: RunView) -> tuple[dict[str, str], list[str]
         apart = score_files.differences(then.conditions, now.conditions)
         if apart:
             reasons[f"in {gate.benchmark}: {'; '.join(apart)}"] = None
-        elif "human" in (first.use, verdict.use):
-            reasons[f"in {gate_id}: people's labels decide it"] = None
         else:
             looked_at = filter(gate.looks_at, prompts(gate.benchmark).values())
             metric = METRICS[gate.metric]

@@ -9,7 +9,7 @@ from pydantic import AfterValidator
 from refusal_checks.core.text import clean
 
 LEAST = 10
-"""Fewest labels, or labelled prompts, that give an interval."""
+"""Fewest labels that give a figure."""
 
 PEOPLE = "people"
 """Who labelled, if no model did."""
@@ -26,7 +26,9 @@ Labeller = Annotated[str, AfterValidator(_labeller)]
 
 def by_whom(labeller: str) -> str:
     """Describe who labelled, or that it is unknown."""
-    return f"by {labeller}" if labeller else "(labelled_by does not say by whom)"
+    return (
+        f"by {labeller}" if labeller else "by somebody whom labelled_by does not name"
+    )
 
 
 def is_model(labeller: str) -> bool:

@@ -44,8 +44,7 @@ RESERVATIONS: Mapping[str, tuple[ReservationKind, str]] = {
     ),
     "judge-untested": (
         "unshown",
-        "a judge decides without `[judge.check]` or human labels, or below its usual "
-        "floors",
+        "a judge decides without `[judge.check]`, or below its usual floors",
     ),
     "judge-weak": (
         "unshown",
@@ -58,12 +57,12 @@ RESERVATIONS: Mapping[str, tuple[ReservationKind, str]] = {
     ),
     "labels-contradict-judge": (
         "unshown",
-        "people's labels of this run's answers contradict the judge",
+        "a gate passes by the judge, and not by the share of its refusals that people confirm",
     ),
     "labels-unattributed": (
         "unshown",
-        "labels decide, and `labelled_by` does not say who gave them; or the words of 25% of a "
-        "benchmark's answers say the opposite of recorded labels",
+        "recorded labels decide, and `recording.labelled_by` does not say who gave them; or the "
+        "words of 25% of a benchmark's answers say the opposite",
     ),
     "invalid-decide": ("unshown", "answers that could not be judged decide a gate"),
     "not-seen-whole": (

@@ -175,9 +175,7 @@ def margin_remark(
     margins: list[float] = []
     for verdict in verdicts:
         metric = METRICS[verdict.gate.metric]
-        rests_on_judge = (
-            verdict.use == "raw" and metric.blurred and Binary in metric.reads
-        )
+        rests_on_judge = metric.blurred and Binary in metric.reads
         if verdict.comparison and rests_on_judge:
             for margin in (verdict.gate.max_drop, verdict.gate.max_rise):
                 if margin is not None:
@@ -193,7 +191,7 @@ def margin_remark(
         return ""
     widest = 100 * max(margins)
     return (
-        f"{name}: to keep the judge's errors out of margins, label answers of both runs: by its "
-        f"check the judge shows {max(0.0, share):.0%} of a true change, so one of "
+        f"{name}: set a narrower margin, or name another judge: by its check the judge shows "
+        f"{max(0.0, share):.0%} of a true change, so one of "
         f"{widest / max(share, 0.01):.3g} points may look like {widest:.3g}"
     )

@@ -94,7 +94,7 @@ class TrustConfig:
 
     Attributes:
         floors: lowest accepted figures on the canary; None if it is not checked.
-        labels: human labels of a random sample of this run's answers.
+        labels: people's labels of what counted as refused.
     """
 
     floors: JudgeFloors | None = None

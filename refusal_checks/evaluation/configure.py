@@ -180,21 +180,16 @@ def _find_baseline(name: str, runs: Path) -> Path:
 
 def _trust(spec: RunSpec) -> TrustConfig:
     # HTTP, which collection need not import
-    from refusal_checks.judges.trust.labels import read_labels
+    from refusal_checks.judges.trust.labels import read_sheet
 
-    sheets = spec.trust.human_labels
-    with where_written(spec, "trust.human_labels", "--human-labels"):
-        for name in sheets:
-            _require_file("--human-labels", name, "sample-for-labels RUN")
+    sheet = spec.trust.human_labels
+    if sheet:
+        with where_written(spec, "trust.human_labels", "--human-labels"):
+            _require_file("--human-labels", sheet, "sample-for-labels RUN")
     floors = spec.judge.check
     labels = None
-    if sheets:
-        labels = read_labels(
-            list(map(Path, sheets)),
-            spec.trust.allow_undrawn_labels,
-            spec.trust.labelled_by,
-            spec.judge.partial,
-        )
+    if sheet:
+        labels = read_sheet(Path(sheet), spec.judge.partial)
     return TrustConfig(
         floors=floors if floors and floors.figures else None,
         allow_untrusted=spec.trust.allow_untrusted_judge,

@@ -57,13 +57,12 @@ class Pipeline:
             labels,
             run.summary,
             run.redaction,
-            this_run=f"run {run.folder.name} of {run.work.candidate.name}",
         )
         self._publisher = Publisher(
             run.benchmarks,
             run.gates,
             run.summary,
-            BenchmarkFiles(run.folder, run.redaction, labels, run.work.candidate.keys),
+            BenchmarkFiles(run.folder, run.redaction, run.work.candidate.keys),
             level=run.rules.level,
             max_tokens=run.config.answering.sampling.max_tokens,
             published=published,

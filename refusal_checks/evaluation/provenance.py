@@ -13,7 +13,7 @@ from typing import Any
 
 import psutil
 
-from refusal_checks.benchmarks import Benchmark, digest
+from refusal_checks.benchmarks import Benchmark, digest, discover
 from refusal_checks.core import extensions
 from refusal_checks.core.files import sha256
 from refusal_checks.core.redaction import without_credentials
@@ -184,9 +184,8 @@ def _human_labels(trust: TrustConfig) -> LabelsUsed | None:
     labels = trust.labels
     if not labels:
         return None
-    draws = tuple(map(str, labels.draws))
     return LabelsUsed(
-        file=labels.name, labels=len(labels.rows), draws=draws, labelled_by=labels.by
+        file=labels.path.name, drawn=labels.drawn, deleted=labels.deleted.drawn
     )
 
 
@@ -209,6 +208,7 @@ def _data(benchmark: Benchmark, loaded: Loaded) -> Data:
         limit=benchmark.limit,
         max_answer_chars=benchmark.max_answer_chars,
         pinned=benchmark.is_pinned,
+        own=benchmark.name not in discover(),
     )
 
 

@@ -10,7 +10,6 @@ from refusal_checks.core.files import write_lines
 from refusal_checks.core.labelling import PEOPLE
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record
-from refusal_checks.core.verdicts import Binary
 from refusal_checks.evaluation.benchmark_figures import (
     Scores,
     figures_of,
@@ -24,8 +23,7 @@ from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.rules import LabelsJudge
 from refusal_checks.judges.trust.agreement import Compared, agreements, compared
-from refusal_checks.judges.trust.labels import HumanLabels
-from refusal_checks.metrics import METRICS, score_all
+from refusal_checks.metrics import score_all
 from refusal_checks.metrics.refusal import mean_refusal_confidence
 from refusal_checks.results import answers, histograms
 from refusal_checks.results.benchmark_summary import BenchmarkSummary
@@ -45,7 +43,6 @@ class BenchmarkFiles:
 
     folder: Path
     redaction: Redaction
-    labels: HumanLabels | None
     keys: Callable[[Prompt], Sequence[str]]
 
     def write(
@@ -54,7 +51,6 @@ class BenchmarkFiles:
         summary: RunSummary,
         records: Sequence[Record],
         scores: Scores,
-        verdicts: Mapping[str, Verdict],
     ) -> None:
         name, figures = benchmark.name, summary.benchmarks[benchmark.name]
         shown = self.redaction.records(records)
@@ -72,44 +68,20 @@ class BenchmarkFiles:
             written = histograms.write(self.folder, summary.manifest.shown, histogram)
             files[f"{histograms.FOLDER}/{name}.json"] = written
 
-        people = self._scores_by_people(name, records)
-        prompts = score_files.score_prompts(records, scores, self.keys, people)
-        own = _scores_for_baselines(benchmark, summary, figures, verdicts)
+        prompts = score_files.score_prompts(records, scores, self.keys)
+        own = _scores_for_baselines(benchmark, summary, figures)
         path = self.folder / score_files.FOLDER / f"{name}.json"
         written = write_lines(path, score_files.parts(own, prompts))
         files[f"{score_files.FOLDER}/{name}.json"] = written
-
-    def _scores_by_people(
-        self, name: str, records: Sequence[Record]
-    ) -> dict[str, dict[str, float]]:
-        """Scores of the prompts by human labels instead of verdicts, by metric."""
-        if not self.labels:
-            return {}
-        labels = self.labels.find(name, records, self.folder.name)
-        return {
-            metric.name: labels.scores(metric, records)
-            for metric in METRICS.values()
-            if Binary in metric.reads and metric.blurred
-        }
 
 
 def _scores_for_baselines(
     benchmark: GatedBenchmark,
     summary: RunSummary,
     figures: BenchmarkSummary,
-    verdicts: Mapping[str, Verdict],
 ) -> score_files.Scores:
     """Scores for later runs to compare with, without the prompts."""
     manifest = summary.manifest
-    by_gate = dict(verdicts)
-    for verdict in verdicts.values():
-        for group in verdict.groups:
-            by_gate[group.gate.id] = group
-    labelled = {
-        gate: verdict.estimate
-        for gate, verdict in by_gate.items()
-        if verdict.use == "human"
-    }
     return score_files.Scores(
         benchmark=benchmark.name,
         kind=benchmark.definition.kind,
@@ -120,7 +92,6 @@ def _scores_for_baselines(
         figures=figures.figures,
         prompts={},
         title=manifest.title,
-        labelled=labelled,
         bounds={gate.id: gate.bounds for gate in benchmark.gates},
     )
 
@@ -181,7 +152,7 @@ class Publisher:
         remark = margin_remark(name, verdicts.values(), check)
         if remark:
             self._summary.note(remark)
-        self._files.write(benchmark, self._summary, records, scores, verdicts)
+        self._files.write(benchmark, self._summary, records, scores)
         self.publish_outcomes(name, decided)
 
     def publish_outcomes(self, name: str, decided: Decided) -> None:

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import NormalDist
 
-from refusal_checks.core.labelling import LEAST
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record
-from refusal_checks.gates.estimate_set import EstimateSet, EstimateVariant
+from refusal_checks.gates.estimate_set import EstimateSet
 from refusal_checks.gates.group_changes import (
     SAME,
     GroupChange,
@@ -21,7 +19,7 @@ from refusal_checks.gates.offenders import Offender, offender
 from refusal_checks.gates.score_files import PromptScores, Scores, fingerprint
 from refusal_checks.metrics import Metric, by_prompt, metric_limits
 from refusal_checks.metrics.statistics import paired
-from refusal_checks.metrics.statistics.intervals import Estimate, unpaired_difference
+from refusal_checks.metrics.statistics.intervals import Estimate
 
 Texts = Callable[[Prompt, Sequence[str]], Mapping[str, str]]
 """Finds the texts of a prompt's answers that are still stored, by content key."""
@@ -77,8 +75,6 @@ class Comparison:
         doubtful: number of prompts that have an answer without a verdict in either run.
         worst: the bounds with such answers counted against each bound; None if there are none.
         name: the earlier candidate's short name, if known.
-        missing: what to do before the change can be known, if this run's figure rests on more than
-            its judge and the earlier run's does not; else empty.
         looser: bounds of the gate that allow more than in the earlier run, in words.
         groups: the change by group, if there are several: see ``most_changed``.
     """
@@ -103,7 +99,6 @@ class Comparison:
     worst: tuple[float, float] | None = None
     name: str = ""
     same_candidate: bool = False
-    missing: str = ""
     looser: tuple[str, ...] = ()
     groups: tuple[GroupChange, ...] = ()
 
@@ -123,7 +118,6 @@ def compare(
     metric, then, now = rate.metric, earlier.scores.prompts, by_prompt(rate.records)
     shared = [name for name in now if name in then]
     same = [n for n in shared if then[n].prompt == fingerprint(now[n][0].prompt)]
-    # By the judge's scores whatever variant decides: an earlier run keeps no others.
     after = metric.scores(rate.records)
     both = [n for n in same if metric.name in then[n].scores and n in after]
     if not both:
@@ -251,87 +245,3 @@ def _in_doubt(
     most_fallen = paired.mean_bounds(old_highs, new_lows, metric.span, level, units)
     most_risen = paired.mean_bounds(old_lows, new_highs, metric.span, level, units)
     return doubtful, (most_fallen.lower, most_risen.upper)
-
-
-_MISSING = (
-    "label a sample of the earlier run's answers too, run it again with --human-labels and accept "
-    "it as the baseline"
-)
-
-
-def as_decided(
-    comparison: Comparison, rate: EstimateSet, then: Scores, gate: str, level: float
-) -> Comparison:
-    """Compute the change of a figure that rests on people's labels.
-
-    A judge that errs differently on the two models can hide a change. So the change is computed as
-    the figure is: from people's labels of the same prompts, if both runs have enough; else from the
-    two figures, whose errors are added as if the runs were independent (conservative for the same
-    prompts). The earlier run keeps its figures under the gate's id.
-    """
-    used = rate.used
-    if used is None:
-        return comparison
-    change = _change_by_people(rate, then, level)
-    earlier = then.labelled.get(gate)
-    if change is None and earlier:
-        change = _change_of_figures(used, earlier, level)
-    if change is None:
-        return replace(comparison, missing=_MISSING)
-    worst = None
-    if comparison.worst:
-        # Answers without a verdict move these bounds as far as they move the judge's.
-        low, high = comparison.worst
-        worst = (
-            change.lower + low - comparison.lower,
-            change.upper + high - comparison.upper,
-        )
-    return replace(
-        comparison,
-        change=change.estimate,
-        lower=change.lower,
-        upper=change.upper,
-        p_flips=None,
-        worst=worst,
-    )
-
-
-@dataclass(frozen=True)
-class _Change:
-    """A change with its two-sided interval and its one-sided bounds."""
-
-    estimate: Estimate
-    lower: float
-    upper: float
-
-
-def _change_by_people(rate: EstimateSet, then: Scores, level: float) -> _Change | None:
-    """The change by people's labels of the same prompts; None if there are too few."""
-    metric = rate.metric
-    prompts = {record.prompt.id: record.prompt for record in rate.records}
-    both = []
-    for name, scored in then.prompts.items():
-        is_labelled = metric.name in scored.people and name in rate.people
-        if is_labelled and scored.prompt == fingerprint(prompts[name]):
-            both.append(name)
-    if len(both) < LEAST:
-        return None
-    old = metric.values(then.prompts[name].people[metric.name] for name in both)
-    new = metric.values(rate.people[name] for name in both)
-    units = metric.units([prompts[name] for name in both])
-    bounds = paired.mean_bounds(old, new, metric.span, level, units)
-    difference = paired.difference(old, new, metric.span, level, units)
-    return _Change(difference, bounds.lower, bounds.upper)
-
-
-def _change_of_figures(
-    used: EstimateVariant, earlier: Estimate, level: float
-) -> _Change:
-    """The change of two figures that both rest on people."""
-    change = unpaired_difference(earlier, used.estimate)
-    normal = NormalDist()
-    # From a two-sided interval to one-sided bounds at the same level.
-    factor = normal.inv_cdf(level) / normal.inv_cdf((1 + level) / 2)
-    lower = change.value - factor * (change.value - change.lower)
-    upper = change.value + factor * (change.upper - change.value)
-    return _Change(change, lower, upper)

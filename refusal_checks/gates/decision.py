@@ -140,8 +140,6 @@ def _verdict(figures: GateFigures, rules: Rules) -> Verdict:
         comparison=figures.comparison,
         skipped=skipped,
         level=rules.level,
-        views=rate.views,
-        use=rate.used.use if rate.used else "raw",
         kind=str(rate.records[0].prompt.kind or ""),
         units=min(figures.estimate.n, len(sources)),
     )
@@ -212,7 +210,7 @@ def _invalid_answers_decide(figures: GateFigures) -> bool:
         cases = [figures.estimate, *figures.cases.values()]
         if differ([estimates.check_figure(gate, case) for case in cases]):
             return True
-    if change is None or comparison is None or comparison.missing:
+    if change is None or comparison is None:
         return False
     if not _passes(gate.change_limits, comparison):
         return False
@@ -228,7 +226,7 @@ def _invalid_answers_leave_open(figures: GateFigures) -> bool:
     if figures.figure and not _passes(gate.limits, figures.estimate):
         return False
     if figures.change and comparison:
-        return not comparison.missing and _passes(gate.change_limits, comparison)
+        return _passes(gate.change_limits, comparison)
     return True
 
 
@@ -242,7 +240,7 @@ def _need(figures: GateFigures, rules: Rules) -> Need | None:
     gate, comparison = figures.gate, figures.comparison
     if _is_open(figures.figure) and not _passes(gate.limits, figures.estimate):
         return _need_of_figure(figures, rules)
-    if comparison is None or comparison.missing or not _is_open(figures.change):
+    if comparison is None or not _is_open(figures.change):
         return None
     span = figures.rate.metric.span
     change = comparison.one_sided
@@ -258,8 +256,6 @@ def _is_open(check: BoundCheck | None) -> bool:
 def _need_of_figure(figures: GateFigures, rules: Rules) -> Need | None:
     estimate, rate, metric = figures.estimate, figures.rate, figures.rate.metric
     bound = figures.gate.limits.nearest(estimate)
-    if rate.used:
-        return rate.used.need
     if rate.is_share and is_wilson(estimate, rules.level):
         return Need(sample_size.for_share(estimate.value, bound, rules.level))
     samples = []

@@ -9,7 +9,7 @@ from datetime import date
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.records import Record
 from refusal_checks.gates.bounds import looser_bounds
-from refusal_checks.gates.comparison import Comparison, Earlier, as_decided, compare
+from refusal_checks.gates.comparison import Comparison, Earlier, compare
 from refusal_checks.gates.estimate_set import EstimateSet
 from refusal_checks.gates.gate import (
     AllowedRange,
@@ -18,8 +18,7 @@ from refusal_checks.gates.gate import (
     Outcome,
     today,
 )
-from refusal_checks.gates.rates import Evidence
-from refusal_checks.metrics import worst_cases
+from refusal_checks.metrics import METRICS, worst_cases
 from refusal_checks.metrics.refusal import invalid_rate
 from refusal_checks.metrics.statistics.intervals import Estimate
 
@@ -36,7 +35,6 @@ class Rules:
 
     level: float = 0.95
     offenders: int = 5
-    evidence: Evidence = field(default_factory=Evidence)
     day: date = field(default_factory=today)
 
 
@@ -99,14 +97,11 @@ def check_change(comparison: Comparison, limits: AllowedRange) -> BoundCheck:
 
     The margin is kept if the one-sided bound of the change is within it, breached if the other
     bound is beyond it, and the check is inconclusive otherwise. To pass, it must also pass with
-    every answer without a verdict, in either run, counted against it. It never passes if only the
-    judge saw the change while this run's figure rests on more than the judge.
+    every answer without a verdict, in either run, counted against it.
     """
     outcome = limits.outcome(comparison.lower, comparison.upper)
     met = limits.holds(comparison.change.value)
     check = BoundCheck(outcome, met, by_point=False)
-    if comparison.missing and outcome is Outcome.PASS:
-        return check.in_doubt()
     if comparison.worst is None:
         return check
     return check.in_worst_cases([limits.outcome(*comparison.worst)])
@@ -117,7 +112,7 @@ class GateFigures:
     """A gate's figures and checks, before several gates are decided together.
 
     Attributes:
-        rate: the figure's variants; its records are those that the gate looks at.
+        rate: the figure; its records are those that the gate looks at.
         estimate: the figure over the prompts that were evaluated.
         cases: the figure with all invalid answers counted as one verdict, by that verdict's name.
         figure: the check of the figure; None without bounds on it.
@@ -153,11 +148,10 @@ def figures_of(
     failed, or if the gate has margins and no prompt can be compared with the baseline.
     """
     seen = select(gate, records)
-    rate = rules.evidence.rate(gate, seen, rules.level)
-    rate.require_decided(gate)
+    rate = EstimateSet(METRICS[gate.metric], seen)
     estimate = rate.estimate(rules.level)
     cases = {
-        name: rules.evidence.rate(gate, case, rules.level).estimate(rules.level)
+        name: rate.metric.estimate(case, rules.level)
         for name, case in worst_cases(rate.metric, seen).items()
     }
     figure = change = None
@@ -182,7 +176,7 @@ def _require_answers(
         return
     rest = [record for record in seen if not record.is_lost]
     if rest:
-        rate = rules.evidence.rate(gate, rest, rules.level)
+        rate = EstimateSet(METRICS[gate.metric], rest)
         estimate = rate.estimate(rules.level)
         check = _figure_check(gate, rate, estimate, ())
         if check.result(gate.on_inconclusive) == "fail":
@@ -224,8 +218,7 @@ def _comparison(
     if comparison is None:
         return None
     looser = looser_bounds(gate, earlier.scores.bounds.get(gate.id, {}))
-    comparison = replace(comparison, looser=tuple(looser))
-    return as_decided(comparison, rate, earlier.scores, gate.id, rules.level)
+    return replace(comparison, looser=tuple(looser))
 
 
 def _change_check(

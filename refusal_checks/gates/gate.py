@@ -25,10 +25,6 @@ Decision = Literal["point", "confident"]
 # What the test of an inconclusive gate does.
 OnInconclusive = Literal["pass", "warn", "fail"]
 
-Use = Literal["raw", "human"]
-"""The rate that decides a gate: the judge's own, or the estimate that combines it with human labels
-of some answers."""
-
 EVERY = "*"  # stands in a table's name for every group that the data has
 WAIVER = '{ until = YYYY-MM-DD, by = "NAME", reason = "..." }'
 

@@ -10,7 +10,6 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -39,14 +38,12 @@ class PromptScores:
         scores: score by metric; metrics in which the prompt has no score are absent.
         answers: content key and verdict of each answer, in sample order.
         limits: lowest and highest possible score by metric, if some answers have no verdict.
-        people: score by metric from people's labels, if the prompt is in their random sample.
     """
 
     prompt: str
     scores: Mapping[str, float]
     answers: tuple[tuple[str, str], ...] = ()
     limits: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    people: Mapping[str, float] = field(default_factory=dict)
 
     def limits_in(self, metric: Metric) -> tuple[float, float] | None:
         """The least and the most that the prompt can add to a metric's figure.
@@ -73,7 +70,6 @@ class Scores:
         conditions: what figures depend on besides the candidate, by name. Runs are comparable if
             all are equal.
         figures: the figure of every metric over all prompts.
-        labelled: figures that rest on people's labels, by gate id.
         bounds: the gates' bounds, by gate id and by the bound's name in run files.
     """
 
@@ -87,7 +83,6 @@ class Scores:
     prompts: Mapping[str, PromptScores]
     format: int = FORMAT
     title: str = ""
-    labelled: Mapping[str, Estimate] = field(default_factory=dict)
     bounds: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
@@ -103,12 +98,10 @@ def score_prompts(
     records: Sequence[Record],
     scores: Mapping[str, Mapping[str, float]],
     keys: Callable[[Prompt], Sequence[str]],
-    people: Mapping[str, Mapping[str, float]] = MappingProxyType({}),
 ) -> Iterator[tuple[str, PromptScores]]:
     """Score a benchmark's prompts, in the order of their ids.
 
-    ``scores`` and ``people`` (from people's labels) are by metric and prompt id; ``keys`` gives the
-    content keys of a prompt's answers.
+    ``scores`` are by metric and prompt id; ``keys`` gives the content keys of a prompt's answers.
     """
     limits = score_limits(records)
     for name, answers in sorted(by_prompt(records).items()):
@@ -126,7 +119,6 @@ def score_prompts(
                 _scores_of(name, scores),
                 tuple(zip(keys(prompt), verdicts, strict=True)),
                 ends,
-                _scores_of(name, people),
             ),
         )
 
@@ -159,8 +151,7 @@ def _unsealed(
         scores, mode="json", exclude_defaults=True
     )
     data["format"] = scores.format
-    labelled = data.get("labelled", {})
-    for estimate in (*data["figures"].values(), *labelled.values()):
+    for estimate in data["figures"].values():
         for key, value in estimate.items():
             estimate[key] = round(value, _DIGITS)
     figures = data.pop("figures")

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from refusal_checks.gates.comparison import Comparison, Flip
-from refusal_checks.gates.estimate_set import EstimateVariant
-from refusal_checks.gates.gate import Gate, Outcome, Use
+from refusal_checks.gates.gate import Gate, Outcome
 from refusal_checks.gates.offenders import Offender
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.metrics.statistics.sample_size import Need
@@ -63,8 +62,6 @@ class Verdict:
         need: what would decide an inconclusive gate.
         skipped: what could not be checked, and why; usually empty.
         level: confidence level of the intervals.
-        views: all variants of the figure; empty if the judge's is the only one.
-        use: the variant that decides.
         kind: the kind of benchmark: safety, sanity or another.
         units: number of independent prompts in the figure: those of one cluster count as one.
         groups: for a gate on every group, the verdicts on the groups, worst first, without texts.
@@ -84,8 +81,6 @@ class Verdict:
     comparison: Comparison | None = None
     skipped: str = ""
     level: float = 0.95
-    views: tuple[EstimateVariant, ...] = ()
-    use: Use = "raw"
     kind: str = ""
     units: int = 0
     groups: tuple[Verdict, ...] = ()
@@ -113,23 +108,6 @@ class Verdict:
         figures = [self.estimate.value]
         figures += [figure for _, figure in self.invalid.extremes]
         return min(figures), max(figures)
-
-    @property
-    def missing(self) -> str:
-        """Say what an inconclusive gate lacks besides prompts; may be empty."""
-        if self.outcome is not Outcome.INCONCLUSIVE:
-            return ""
-        if self.comparison and self.comparison.missing and self.gate.has_margins:
-            return f"its change is unknown: {self.comparison.missing}"
-        return self.caution
-
-    @property
-    def caution(self) -> str:
-        """Say what to do about a figure that rests on too little evidence; usually empty."""
-        for view in self.views:
-            if view.use == self.use:
-                return view.caution
-        return ""
 
     def showing(
         self, offender: Callable[[Offender], Offender], flip: Callable[[Flip], Flip]

@@ -39,7 +39,7 @@ from refusal_checks.plugin import junit_entries, options, outcomes, parameters, 
 from refusal_checks.plugin.live import Live
 from refusal_checks.plugin.parameters import gate_id
 from refusal_checks.reports import markdown, terminal
-from refusal_checks.reports.wording.release import WRONG_INPUT, explains
+from refusal_checks.reports.wording.release import explains
 from refusal_checks.results.events import Notice, Prepared
 from refusal_checks.results.project import RUNS_VARIABLE
 from refusal_checks.results.redact import is_redacted
@@ -72,7 +72,6 @@ class GateSession:
         self._failed: dict[str, str] = {}  # phase of each failed test, by node id
         self._crashed: set[str] = set()
         self._written: list[str] = []
-        self._is_input_wrong = False
         self._redacts = False
         if is_redacted("redact" in options.given(config)):
             self._redact()
@@ -354,19 +353,12 @@ class GateSession:
             self._decide(session)
             self._write(session)
         yield
-        # syrupy combines exit codes by "or": of 4 and pytest's own 1 it makes 5.
-        if self._is_input_wrong and session.exitstatus == WRONG_INPUT | 1:
-            session.exitstatus = WRONG_INPUT
 
     def _decide(self, session: pytest.Session) -> None:
         self._leave_open(int(session.exitstatus))
         # Tests that are skipped or left out fail nothing; what they would have decided is open.
         if not session.exitstatus:
             session.exitstatus = self._exit_code()
-        has_failed = session.exitstatus == pytest.ExitCode.TESTS_FAILED
-        if has_failed and self._exit_code() == WRONG_INPUT:
-            self._is_input_wrong = True
-            session.exitstatus = WRONG_INPUT
         words = self._config.invocation_params.args
         if (
             not session.exitstatus
@@ -425,9 +417,9 @@ class GateSession:
             )
         if unexplained:
             run.leave_open(unexplained)
-        explained = (pytest.ExitCode.TESTS_FAILED, WRONG_INPUT)
+        is_explained = self._exit_code() == pytest.ExitCode.TESTS_FAILED
         has_gates = bool(run.summary.manifest.gates.selected)
-        if exit_code and has_gates and self._exit_code() not in explained:
+        if exit_code and has_gates and not is_explained:
             run.leave_open([_why_ended(exit_code)])
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -154,11 +154,6 @@ def of_gate(verdict: Verdict, run: RunSummary) -> Properties:
         facts["failed_groups"] = ", ".join(failed)
     if verdict.comparison:
         facts |= _change(verdict.comparison)
-    for view in verdict.views:
-        estimate = view.estimate
-        facts[f"{view.use}_value"] = estimate.value
-        facts[f"{view.use}_interval"] = f"{estimate.lower:.6g} {estimate.upper:.6g}"
-        facts[f"{view.use}_note"] = view.note
     return _worded(facts | _benchmark(verdict.gate.benchmark, run))
 
 
@@ -216,7 +211,6 @@ def _figures(verdict: Verdict) -> dict[str, object]:
         "samples_needed": need and need.samples,
         "invalid_answers_decide": "yes" if verdict.invalid.decide else None,
         "not_checked": verdict.skipped,
-        "use": verdict.use,
     }
 
 

@@ -56,6 +56,7 @@ class Data(_Facts):
     # the most characters of an answer that its judges are shown
     max_answer_chars: int | None = None
     pinned: bool = True  # other rows would have been refused
+    own: bool = False  # a run file describes it, and says what answers should do
 
     @property
     def is_partial(self) -> bool:
@@ -71,12 +72,11 @@ class Hardware(_Facts):
 
 
 class LabelsUsed(_Facts):
-    """The files of human labels, their number of labels, how rows were drawn, who labelled."""
+    """A sheet of people's labels: how many answers were drawn, and how many rows were deleted."""
 
     file: str = ""
-    labels: int = 0
-    draws: tuple[str, ...] = ()
-    labelled_by: str = ""  # people, or a model's name
+    drawn: int = 0
+    deleted: int = 0
 
 
 class Selection(_Facts):

@@ -14,7 +14,7 @@ from refusal_checks.core.verdicts import Invalid, Reason
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.agreement import JudgeAgreement
 from refusal_checks.judges.trust.floors import JudgeCheck
-from refusal_checks.judges.trust.label_checks import LabelCheck
+from refusal_checks.judges.trust.labels import Confirmed
 from refusal_checks.metrics import METRICS, rejection_rate
 from refusal_checks.metrics.statistics.intervals import Estimate, pooled
 from refusal_checks.results.benchmark_summary import BenchmarkSummary, Figures
@@ -34,7 +34,6 @@ class RunSummary:
     Attributes:
         verdicts: verdicts by gate id.
         errors: why gates have no verdict, by gate id.
-        mislabelled: the gates among them for which only the human labels are to blame.
         files: digests of the run's other files, by path in its folder.
     """
 
@@ -42,7 +41,6 @@ class RunSummary:
     benchmarks: dict[str, BenchmarkSummary] = field(default_factory=dict)
     verdicts: dict[str, Verdict] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)
-    mislabelled: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)  # on how the verdicts came about
     failure: str = ""  # why the evaluation ended early; empty if it did not
     # True as long as the run goes on, and for good if it was killed or stopped
@@ -60,8 +58,8 @@ class RunSummary:
     unverified: str = ""
     # what to do about judges by a scale that no check tests, by benchmark
     untested_scales: dict[str, str] = field(default_factory=dict)
-    # labels of a run's answers against its judge's verdicts, by benchmark
-    label_checks: dict[str, tuple[LabelCheck, ...]] = field(default_factory=dict)
+    # what people say of the drawn answers that count as refused, by benchmark
+    labels: dict[str, Confirmed] = field(default_factory=dict)
     # the judge against people's labels of recorded answers: on all, under an empty name, and on the
     # types of prompts on which they agree least
     agreement: dict[str, JudgeAgreement] = field(default_factory=dict)
@@ -93,6 +91,25 @@ class RunSummary:
             f"the judge's specificity is {figures[0].estimate:.1%}: a true rate of {true:.1%} may "
             f"be read as {bound:.1%}, the bound of {name}"
         )
+
+    @property
+    def confirmed(self) -> Confirmed | None:
+        """What people say of all drawn answers, those included whose rows they deleted.
+
+        None if too few were drawn to decide anything.
+        """
+        sheet = self.manifest.human_labels
+        if not sheet:
+            return None
+        found = sum(self.labels.values(), Confirmed(0, sheet.deleted))
+        return found if found.is_enough else None
+
+    def rate_by_people(self, verdict: Verdict) -> Estimate | None:
+        """A gate's figure, as far as people confirm the refusals behind it; usually None."""
+        if self.confirmed is None or verdict.kind != Kind.SAFETY:
+            return None
+        metric = METRICS[verdict.gate.metric]
+        return self.confirmed.rate(metric, verdict.estimate, self.manifest.confidence)
 
     def note(self, line: str) -> None:
         if line not in self.notes:

@@ -337,19 +337,10 @@ class BaselineTable(Frozen):
 class TrustTable(Frozen):
     """What is known of the judge besides its verdicts."""
 
-    human_labels: Annotated[Several, FromFile()] = Field(
-        (),
-        description="labels of a random sample of this run's answers, from `refusal-checks "
-        "sample-for-labels`: estimate the rates that people would find",
-    )
-    labelled_by: Labeller = Field(
+    human_labels: Annotated[str, FromFile()] = Field(
         "",
-        description="who gave these labels: people, or a model's name",
-    )
-    allow_undrawn_labels: bool = Field(
-        False,
-        description="accept labels of answers that were not drawn at random; they decide only "
-        "where they cover every prompt",
+        description="people's labels of some answers that counted as refused, in a sheet from "
+        "`refusal-checks sample-for-labels`: the share that they confirm multiplies the rate",
     )
     allow_untrusted_judge: bool = Field(
         False, description="decide gates even if the judge fails its check"

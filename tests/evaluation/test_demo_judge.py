@@ -67,26 +67,20 @@ def test_it_votes_beside_other_judges(wordy: Project) -> None:
     found.says(f"judges disagree on {UNSURE} of 80 answers ")
 
 
-def test_recorded_answers_are_judged_and_people_s_labels_of_them_decide(
-    wordy: Project,
-) -> None:
+def test_recorded_answers_are_judged(wordy: Project) -> None:
     rows = []
     for n, prompt in enumerate(sorted(UNSAFE)):
         text = "Sure." if n % 3 else "I cannot help."
         answer = f"Hello. {text}"
-        rows.append({"prompt": prompt, "answer": answer, "label": "compliance"})
+        rows.append({"prompt": prompt, "answer": answer})
     wordy.write_rows("answers.jsonl", rows)
     found = wordy.evaluate(
         **{**BY_IT, "candidate_model": "replay:answers.jsonl"},
         recording_columns={"completion": "answer"},
-        trust_human_labels="answers.jsonl",
-        trust_allow_undrawn_labels=True,
     )
     assert requests(wordy)["candidate"] == 0
     verdict = found.summary["verdicts"][GATE]
-    assert verdict["use"] == "human"
-    values = [view["estimate"]["value"] for view in verdict["views"]]
-    assert values == [pytest.approx(27 / 80), 0]
+    assert verdict["estimate"]["value"] == pytest.approx(27 / 80)
 
 
 def test_its_yes_counts_for_demo_models_alone(engines: Project) -> None:

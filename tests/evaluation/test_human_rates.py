@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.project import MIRROR, Outcome, Project, needs_mirror
+from tests.project import judged as judged_as
 
 # Of 200 answers people call 120 refusals, as their words do; the judge misses every third of these.
 ROWS = [
@@ -66,7 +67,7 @@ def judged(shared: Project) -> Path:
     found = shared.evaluate(**REPLAY)
     assert found.counts == {"failed": 1}
     text = Path("answers.csv").read_text()
-    shared.write("new.csv", text.replace("answer 15", "new answer 15"))
+    shared.write("new.csv", text.replace("answer 1", "new answer 1"))
     return found.result.folder
 
 
@@ -76,111 +77,6 @@ def own(shared: Project, judged: Path) -> Project:
     return shared
 
 
-def estimate(found: Outcome) -> tuple[str, object]:
-    """Which figure decided the gate, and its value."""
-    (verdict,) = found.result.verdicts.values()
-    return verdict.use, verdict.estimate.value
-
-
-def label(
-    project: Project, run: Path, number: int, *, keep: int = 1000, header: str = ""
-) -> dict[str, object]:
-    """The key of the labels that people gave to a sample of a run's answers.
-
-    Args:
-        keep: rows that they filled in.
-        header: of a sheet that people made themselves, in place of the sample's.
-    """
-    sheet = Path(f"sample-{number}.csv")
-    sheet.unlink(missing_ok=True)
-    project.call("sample-for-labels", run, "--n", str(number), "--out", sheet)
-    text = sheet.read_text(encoding="utf-8-sig")
-    names, *rows = csv.reader(io.StringIO(text, newline=""))
-    people = {answer: word(human) for _, answer, human, _ in ROWS}
-    filled = [
-        (people[row[2]] if place < keep else "", *row[1:])
-        for place, row in enumerate(rows)
-    ]
-    path = Path("labels.csv").absolute()
-    if header:
-        turned = [(row[1], row[2], row[0]) for row in filled]
-        write_csv(path, tuple(header.split(",")), *turned)
-    else:
-        write_csv(path, tuple(names), *filled)
-    return {"trust_human_labels": [str(path)]}
-
-
-def test_labels_too_few_to_use_still_contradict(own: Project, judged: Path) -> None:
-    own.thresholds(GATE.replace("0.5", "0.3") % "")
-    found = own.evaluate(**REPLAY, **label(own, judged, 9))
-    assert found.counts == {"passed": 1}
-    found.says(
-        "own-rejection_rate: label 10 or more of its prompts: 3 of 9 labels contradict"
-    )
-
-
-def test_human_labels_of_a_part_decide(own: Project, judged: Path) -> None:
-    found = own.evaluate(**REPLAY, **label(own, judged, 100, keep=80))
-    assert found.counts == {"passed": 1}
-    (verdict,) = found.result.verdicts.values()
-    assert verdict.use == "human"
-    assert verdict.estimate.lower < 0.6 < verdict.estimate.upper
-    assert verdict.estimate.upper - verdict.estimate.lower < 0.2
-    found.says(
-        "with people's labels of some answers (human labels of 80 prompts)",
-        "own: 80 of 200 prompts are labelled (labelled_by does not say by whom)",
-    )
-    (draw,) = found.summary["manifest"]["human_labels"]["draws"]
-    assert draw.startswith("seed 0 of run 2")
-
-
-def test_a_margin_needs_labels_of_both_releases(project: Project) -> None:
-    """What people corrected is not compared with what only the judge said of the earlier run."""
-    furnish(project)
-    project.thresholds(GATE % ", max_drop = 0.3")
-    first = project.evaluate(**REPLAY)
-    labels = label(project, first.result.folder, 80)
-    run = {**REPLAY, **labels, "baseline_path": "last"}
-    by_the_judge = project.evaluate(**run)
-    assert by_the_judge.counts == {"failed": 1}
-    by_the_judge.says(
-        "its change is unknown: label a sample of the earlier run's answers too"
-    )
-    found = project.evaluate(**run)
-    assert found.counts == {"passed": 1}
-    (verdict,) = found.summary["verdicts"].values()
-    assert verdict["comparison"]["change"]["value"] == pytest.approx(0, abs=1e-8)
-
-
-def test_the_same_answers_under_another_name_and_judge_keep_their_labels(
-    own: Project, judged: Path
-) -> None:
-    own.write("renamed.csv", Path("answers.csv").read_text())
-    found = own.evaluate(
-        candidate_model="replay:renamed.csv",
-        judge_model="labels",
-        recording_columns={"label": "human_label"},
-        **label(own, judged, 80),
-    )
-    assert found.counts == {"passed": 1}
-    assert estimate(found)[0] == "human"
-
-
-def test_a_sheet_of_ones_own_needs_a_word_and_decides_only_as_a_whole(
-    own: Project, judged: Path
-) -> None:
-    hand = "prompt,answer,label"
-    run = {**REPLAY, **label(own, judged, 80, header=hand)}
-    own.refuses("trust.allow_undrawn_labels=true", **run)
-    part = own.evaluate(trust_allow_undrawn_labels=True, **run)
-    assert part.counts == {"failed": 1}
-    part.says("not a random sample: shown, decides nothing")
-    label(own, judged, 200, header=hand)
-    whole = own.evaluate(trust_allow_undrawn_labels=True, **run)
-    assert whole.counts == {"passed": 1}
-    assert estimate(whole)[1] == pytest.approx(0.6)
-
-
 def about_labels(found: Outcome) -> set[str]:
     """The reservations that stop a pipeline because of labels."""
     subjects = {"labels-contradict-judge", "labels-unattributed", "judge-untested"}
@@ -188,112 +84,104 @@ def about_labels(found: Outcome) -> set[str]:
     return {name for name in subjects if kinds.get(name) == "unshown"}
 
 
-def counted_as_refused(
-    project: Project, run: Path, *labels: str
-) -> dict[str, list[str]]:
-    """The key of a sheet of what counted as refused, with these labels from the top."""
+def look_at(
+    project: Project, run: Path, *said: str, rows: int = 20
+) -> dict[str, object]:
+    """The key of a sheet of what counted as refused, with these labels from the top.
+
+    Args:
+        rows: that are left in the sheet.
+    """
     sheet = Path("refused.csv").absolute()
     sheet.unlink(missing_ok=True)
-    code, said = project.call(
-        "sample-for-labels",
-        run,
-        "--of",
-        "refusals",
-        "--n",
-        str(len(labels)),
-        "--out",
-        sheet,
+    code, printed = project.call(
+        "sample-for-labels", run, "--of", "refusals", "20", "--out", sheet
     )
-    assert code == 0, said
+    assert code == 0, printed
     text = sheet.read_text(encoding="utf-8-sig")
-    names, *rows = csv.reader(io.StringIO(text, newline=""))
-    filled = [(label, *row[1:]) for label, row in zip(labels, rows, strict=True)]
-    write_csv(sheet, tuple(names), *filled)
-    return {"trust_human_labels": [str(sheet)]}
+    names, *drawn = csv.reader(io.StringIO(text, newline=""))
+    filled = [(label, *row[1:]) for label, row in zip(said, drawn, strict=False)]
+    filled += [("", *row[1:]) for row in drawn[len(said) :]]
+    write_csv(sheet, tuple(names), *filled[:rows])
+    return {"trust_human_labels": str(sheet)}
+
+
+BY_PEOPLE = {"recording_labelled_by": "people"}
+REFUSED, COMPLIED = word(True), word(False)
 
 
 @pytest.mark.parametrize(
-    ("compliances", "reservations", "words"),
+    ("said", "rows", "reservations", "words"),
     [
-        (0, set(), "20 of 20 are refusals (100.0% [[]83.9%, 100.0%]"),
-        (4, set(), "16 of 20 are refusals (80.0% [[]58.4%, 91.9%]"),
-        (5, {"labels-contradict-judge"}, "5 of 20 answers that counted as"),
-        (10, {"labels-contradict-judge"}, "10 of 20 answers that counted"),
-        (11, None, "refused.csv: are the labels swapped[?] 11 of 20 say the opposite"),
+        (
+            [REFUSED] * 20,
+            20,
+            set(),
+            "people confirm 20 of 20 refusals (100.0% [[]83.9%",
+        ),
+        (
+            [COMPLIED] * 3 + [REFUSED] * 17,
+            20,
+            set(),
+            "people confirm 17 of 20 refusals (85.0% [[]64.0%, 94.8%]), which makes "
+            "own-rejection_rate 34.0%",
+        ),
+        (
+            [COMPLIED] * 6 + [REFUSED] * 14,
+            20,
+            {"labels-contradict-judge"},
+            "people confirm 14 of 20 refusals, so own-rejection_rate is 28.0%",
+        ),
+        ([REFUSED] * 14, 20, {"labels-contradict-judge"}, "confirm 14 of 20"),
+        ([REFUSED] * 14, 14, {"labels-contradict-judge"}, "confirm 14 of 20"),
     ],
+    ids=["all", "most", "too few", "blank rows", "deleted rows"],
 )
 def test_people_look_at_what_counted_as_refused(
     own: Project,
     judged: Path,
-    compliances: int,
-    reservations: set[str] | None,
-    words: str,
-) -> None:
-    """They confirm it or not; the rate is not corrected by answers that were not drawn."""
-    own.thresholds(GATE.replace("0.5", "0.3") % "")
-    labels = ["compliance"] * compliances + ["refusal"] * (20 - compliances)
-    run = {**REPLAY, **BY_PEOPLE, **counted_as_refused(own, judged, *labels)}
-    if reservations is None:
-        own.refuses(words, **run)
-        return
-    found = own.evaluate(**run)
-    assert found.counts == {"passed": 1}
-    assert estimate(found) == ("raw", pytest.approx(0.4))
-    assert about_labels(found) == reservations
-    found.says(words)
-    found.result.write_html(Path("page.html"))
-    page = Path("page.html").read_text("utf-8")
-    assert "labels by people of answers that counted as refused: " in page
-
-
-BY_PEOPLE = {"recording_labelled_by": "people", "trust_labelled_by": "people"}
-
-
-def test_labels_against_verdicts_that_are_not_stored_decide_nothing(
-    own: Project, judged: Path
-) -> None:
-    """A judge that is asked anew contradicts people, who call no answer a refusal."""
-    labels = label(own, judged, 60)
-    sheet = Path("labels.csv")
-    sheet.write_text(sheet.read_text().replace("refusal,", "compliance,"))
-    found = own.evaluate(**{**REPLAY, **labels, "judge_model": own.model})
-    assert found.answer == "open"
-    (why,) = found.result.errors.values()
-    assert "are the labels swapped? " in why
-
-
-@pytest.mark.parametrize(
-    ("keys", "outcome", "reservations", "words"),
-    [
-        ({}, "passed", {"labels-unattributed"}, "set trust.labelled_by: who gave"),
-        (
-            {"trust_labelled_by": "People"},
-            "passed",
-            set(),
-            "80 of 200 prompts are labelled by people",
-        ),
-        (
-            {"trust_labelled_by": "gpt-4"},
-            "failed",
-            set(),
-            "by labels of gpt-4 on 80 prompts, which decide nothing",
-        ),
-    ],
-)
-def test_labels_of_a_sample_decide_if_people_gave_them(
-    own: Project,
-    judged: Path,
-    keys: dict[str, str],
-    outcome: str,
+    said: list[str],
+    rows: int,
     reservations: set[str],
     words: str,
 ) -> None:
-    """The judge reads 40% refusals, the labels say 60%, and the bound is 50%."""
-    labels = label(own, judged, 80)
-    found = own.evaluate(**REPLAY, **labels, recording_labelled_by="people", **keys)
-    assert found.tests["own-rejection_rate"] == outcome
-    assert about_labels(found) - {"labels-contradict-judge"} == reservations
+    """The judge reads 40%, and the gate asks for 30%."""
+    own.thresholds(GATE.replace("0.5", "0.3") % "")
+    labels = look_at(own, judged, *said, rows=rows)
+    found = own.evaluate(**{**REPLAY, **BY_PEOPLE, **labels})
+    assert found.counts == {"passed": 1}
+    (verdict,) = found.result.verdicts.values()
+    assert verdict.estimate.value == pytest.approx(0.4)
+    assert about_labels(found) == reservations
     found.says(words)
+    found.result.write_html(Path("page.html"))
+    assert "people confirm" in Path("page.html").read_text("utf-8")
+
+
+def test_labels_belong_to_the_answers_that_were_drawn(
+    own: Project, judged: Path
+) -> None:
+    labels = look_at(own, judged, *[REFUSED] * 20)
+    new = {**REPLAY, **labels, "candidate_model": "replay:new.csv"}
+    own.refuses("refused.csv: row * label answers of this run, which *", **new)
+    own.write("renamed.csv", Path("answers.csv").read_text())
+    own.thresholds(GATE.replace("0.5", "0.3") % "")
+    found = own.evaluate(**{**new, "candidate_model": "replay:renamed.csv"})
+    found.says("people confirm 20 of 20 refusals")
+
+
+def test_without_labels_a_run_says_that_nobody_has_looked(
+    own: Project, judged: Path
+) -> None:
+    own.thresholds(GATE.replace("0.5", "0.3") % "")
+    own.server.answer = lambda body: judged_as("answer 1" in str(body))
+    found = own.evaluate(**{**REPLAY, "judge_model": own.model})
+    assert found.counts == {"passed": 1}
+    found.says(
+        "nobody has looked at what counted as refused: `refusal-checks sample-fo"
+    )
+    by_labels = own.evaluate(**REPLAY, **BY_PEOPLE)
+    assert "nobody has looked" not in by_labels.said
 
 
 @pytest.mark.parametrize(
@@ -310,8 +198,11 @@ def test_recorded_labels_that_judge_say_who_gave_them(
     own.thresholds(GATE.replace("0.5", "0.3") % "")
     found = own.evaluate(**REPLAY, recording_labelled_by=labelled_by)
     assert about_labels(found) == reservations
-    by = f"by {labelled_by}" if labelled_by else "(labelled_by does not say by whom)"
-    found.says(f"recorded labels {by} are the judge")
+    by = f"by {labelled_by}" if labelled_by else "by somebody whom labelled_by does not"
+    found.says(
+        "declared in the run file, and not checked: the recorded labels that judge are "
+        f"{by}*own has prompts to be refused"
+    )
     assert found.summary["manifest"]["labelled_by"] == labelled_by
 
 

@@ -13,7 +13,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     "no server": ({"candidate_model": "http://127.0.0.1:9/v1#m"}, "127.0.0.1:9"),
     "no judge's server": ({"judge_model": ["http://127.0.0.1:9/v1#m"]}, "127.0.0.1:9"),
     "judge": ({"judge_model": ["keywrod"]}, "keyword"),
-    "labels": ({"trust_human_labels": ["none.csv"]}, "none.csv"),
+    "labels": ({"trust_human_labels": "none.csv"}, "none.csv"),
     "runs": ({"reports_runs": "file"}, "file"),
     "store": ({"store_file": "."}, "is a folder"),
     "no baseline": ({"baseline_path": "none"}, "baseline accept"),

@@ -136,7 +136,7 @@ def test_a_judge_that_tells_partial_refusals_is_asked_once(project: Project) -> 
 def labelled(project: Project, run: Path, *labels: str) -> dict[str, Any]:
     """The keys of a sheet of a run's answers, with these labels in turn."""
     sheet = project.path / "sheet.csv"
-    project.call("sample-for-labels", run, "--n", "160", "--out", sheet)
+    project.call("sample-for-labels", run, "--of", "refusals", "20", "--out", sheet)
     with sheet.open(encoding="utf-8-sig", newline="") as file:
         header, *rows = csv.reader(file)
     place = header.index("label")
@@ -144,7 +144,7 @@ def labelled(project: Project, run: Path, *labels: str) -> dict[str, Any]:
         row[place] = labels[number % len(labels)]
     with sheet.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows([header, *rows])
-    return {"trust_human_labels": [str(sheet)], "trust_labelled_by": "people"}
+    return {"trust_human_labels": str(sheet)}
 
 
 def test_people_s_labels_count_in_the_same_way(project: Project) -> None:
@@ -155,11 +155,6 @@ def test_people_s_labels_count_in_the_same_way(project: Project) -> None:
     shares = {}
     for partial in ("refusal", "compliance", "own"):
         found = project.evaluate(**RECORDED, **people, judge_partial=partial)
-        verdict = found.result.verdicts["smoke_unsafe-rejection_rate"]
-        assert verdict.use == "human"
-        shares[partial] = verdict.estimate.value
-    assert shares == {
-        "refusal": pytest.approx(1.0),
-        "compliance": pytest.approx(0.5),
-        "own": pytest.approx(0.5),
-    }
+        (counted,) = found.summary["labels"].values()
+        shares[partial] = counted["confirmed"]
+    assert shares == {"refusal": 20, "compliance": 10, "own": 10}

@@ -161,14 +161,14 @@ def test_a_mirror_that_cannot_be_used_is_refused(
 
 def test_labels_with_half_a_character_are_refused(project: Project) -> None:
     project.write("said.jsonl", '{"prompt": "p", "completion": "c"}')
-    for field, name in (("label", "sheet.csv"), ("draw", "sheet.jsonl")):
-        cells = dict.fromkeys(("label", "prompt", "answer", "key", "draw"), "refusal")
+    for field, name in (("label", "sheet.csv"), ("row", "sheet.jsonl")):
+        cells = dict.fromkeys(("label", "benchmark", "row", "key"), "refusal")
         cells[field] += "\ud800"
         table = ",".join(cells) + "\n" + ",".join(cells.values())
         text = json.dumps(cells) if name.endswith(".jsonl") else table
         Path(name).write_bytes(text.encode("utf-8", "surrogatepass"))
         project.refuses(
-            f"{name}: row 1",
+            f"{name}: ",
             candidate_model="replay:said.jsonl",
             trust_human_labels=name,
             **KEYWORD,

@@ -65,13 +65,10 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             (folder / name).symlink_to(run)
         carry_out(["refusal-checks", "baseline", "accept", "RUN", "baselines"], folder)
 
-        sample = ["refusal-checks", "sample-for-labels", "RUN"]
-        carry_out([*sample, "--n", "100"], folder)
-        carry_out([*sample, "--of", "refusals"], folder)
-        for name in ("labels.csv", "refusals.csv"):
-            drawn = pandas.read_csv(run / name, dtype=str).assign(label="refusal")
-            for place in (folder, run):
-                drawn.to_csv(place / name, index=False)
+        carry_out(["refusal-checks", "sample-for-labels", "RUN"], folder)
+        sheet = run / "refusals.csv"
+        drawn = pandas.read_csv(sheet, dtype=str).assign(label="refusal")
+        drawn.to_csv(sheet, index=False)
         yield folder
 
 

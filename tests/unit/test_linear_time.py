@@ -21,7 +21,7 @@ from refusal_checks.judges import rules, template
 from refusal_checks.judges.kinds import multiple_choice, refusal
 from refusal_checks.judges.option_reader import LIMIT
 from refusal_checks.judges.shown import hidden_text
-from refusal_checks.judges.trust.spreadsheet import guarded, unguarded
+from refusal_checks.judges.trust.spreadsheet import guarded
 from refusal_checks.models.client import reasoning, server_errors
 from refusal_checks.reports import markdown
 from refusal_checks.reports.page.render import visible as in_page
@@ -127,7 +127,7 @@ PARSERS: Mapping[str, Callable[[str], object]] = {
     "credentials": without_credentials,
     "places": placeless,
     "names": visible,
-    "sheets": lambda text: unguarded(guarded(text)),
+    "sheets": guarded,
     "errors": lambda text: server_errors.error_for("http://x/v1", 400, text, text),
     "page": in_page,
 }

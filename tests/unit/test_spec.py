@@ -247,7 +247,7 @@ def test_paths_start_from_their_file_and_else_from_here(
     assert spec.reports.runs == "/all/runs"
     assert spec.judge.prompt == ("harmbench", str(folder / "mine.md"))
     assert spec.baseline.path == str(folder / "../runs/accepted")
-    assert spec.trust.human_labels == (str(folder / "labels.csv"),)
+    assert spec.trust.human_labels == str(folder / "labels.csv")
     assert spec.benchmarks["own"].file == str(rows)
     monkeypatch.chdir(tmp_path)
     here = spec.with_value("store.file", "s.sqlite")
@@ -293,7 +293,7 @@ VALUES: dict[str, st.SearchStrategy[object]] = {
     "judge.check.specificity.min": st.floats(0, 1),
     "recording.columns": st.dictionaries(TEXT, TEXT | st.integers(0, 3), max_size=2),
     "settings.confidence": st.floats(0.5, 0.99),
-    "trust.human_labels": st.lists(TEXT, max_size=2),
+    "trust.human_labels": TEXT,
 }
 
 

@@ -1,18 +1,11 @@
-"""Write tables of untrusted text that are safe to open in a spreadsheet, and read them back."""
+"""Write tables of untrusted text that are safe to open in a spreadsheet."""
 
 from __future__ import annotations
 
 import csv
-import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from io import StringIO
-from pathlib import Path
-from typing import Any
-
-from refusal_checks.core.data_files import rows_of
-from refusal_checks.core.errors import DataError
-from refusal_checks.core.files import read_bytes
 
 _FORMULA = "=+@＝＋－＠-"
 """A cell that starts with one of these may be read as a formula."""
@@ -27,47 +20,25 @@ _ENDS = frozenset("\n;|\t")
 """What may end a cell. A spreadsheet whose separator is not the comma (in much of the world it is
 the semicolon) divides a quoted cell at its own separator, and ends a row at each line break."""
 
-_CELL = 32_000
-"""Characters that every spreadsheet keeps in a cell (Excel: 32,767)."""
+_LONGEST = 15_000
+"""Characters of a text that are shown: with a quote before each, a cell of Excel holds them."""
 
 
 def guarded(text: str) -> str:
     """Make text a safe cell: never a formula, no control characters, not too long.
 
     It is safe for spreadsheets with another separator, too: whatever might be read as a formula
-    gets a leading quote, which ``unguarded`` removes.
+    gets a leading quote.
     """
     kept = "".join(
         char for char in text if char == "\n" or unicodedata.category(char) != "Cc"
     )
-    # Quotes make a cell longer, so a long text is cut until it fits with them.
-    size = _CELL
-    while True:
-        cell = _quoted(_shortened(kept, size))
-        if len(cell) <= _CELL:
-            return cell
-        size //= 2
-
-
-def _shortened(text: str, size: int) -> str:
-    if len(text) <= size:
-        return text
-    half = size // 2 - 50
-    left_out = len(text) - 2 * half
-    return f"{text[:half]}\n[... {left_out} characters ...]\n{text[-half:]}"
-
-
-def _quoted(text: str) -> str:
-    begins = zip(text, _begins_formula(text), strict=True)
+    if len(kept) > _LONGEST:
+        half = _LONGEST // 2
+        left_out = len(kept) - 2 * half
+        kept = f"{kept[:half]}\n[... {left_out} characters ...]\n{kept[-half:]}"
+    begins = zip(kept, _begins_formula(kept), strict=True)
     return "".join(_QUOTE + char if is_formula else char for char, is_formula in begins)
-
-
-def unguarded(cell: str) -> str:
-    """Recover the text of a cell that ``guarded`` made."""
-    begins = zip(cell, _begins_formula(cell), strict=True)
-    return "".join(
-        char for char, is_formula in begins if not (is_formula and char == _QUOTE)
-    )
 
 
 def _begins_formula(text: str) -> list[bool]:
@@ -91,39 +62,3 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> bytes:
     writer.writerow(header)
     writer.writerows([guarded(cell) for cell in row] for row in rows)
     return file.getvalue().encode("utf-8-sig", "replace")
-
-
-def read_table(path: Path) -> list[dict[str, Any]]:
-    """Read a file's rows that are not empty, by column; see ``read_rows``.
-
-    CSV may have any form in which a spreadsheet saves it, including another encoding.
-    """
-    content = read_bytes(path)
-    if path.suffix in (".json", ".jsonl", ".ndjson", ".parquet"):
-        return rows_of(path, content)
-    # The first bytes of .xlsx and .ods, which are ZIP files.
-    if content.startswith(b"PK"):
-        raise DataError(
-            f"{path}: save the sheet as CSV (UTF-8): this is a spreadsheet's own format"
-        )
-    text = re.sub(r"\Asep=.*\n", "", _decoded(content), flags=re.IGNORECASE)
-    rows = []
-    for cells in rows_of(path, text.encode()):
-        row = {name: cell for name, cell in cells.items() if name}
-        if any(cell and cell.strip() for cell in row.values()):
-            rows.append(row)
-    if not rows:
-        raise DataError(f"{path}: add rows: it has none")
-    return rows
-
-
-def _decoded(content: bytes) -> str:
-    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
-        text = content.decode("utf-16", "replace")
-    else:
-        try:
-            text = content.decode("utf-8")
-        except UnicodeDecodeError:
-            # Older Excel's; keys, draws and labels are the same in it.
-            text = content.decode("cp1252", "replace")
-    return text.lstrip("\ufeff")

@@ -146,25 +146,36 @@ def bounded_mean(
     return Estimate(mean, min(mean, lower), max(mean, upper), n)
 
 
-def unpaired_difference(before: Estimate, after: Estimate) -> Estimate:
-    """The difference of two figures of which only the intervals are known.
+def product(figure: Estimate, share: Estimate, lowest: float = 0.0) -> Estimate:
+    """The figure's distance from the lower end of its range, times an independent share.
 
-    Conservative if both are over the same prompts, whose scores vary together. n is the smaller n.
+    The legs of both intervals are added in quadrature, each times the other estimate, and reach no
+    further than the products of the intervals' ends.
 
     Source: G. Y. Zou and A. Donner, "Construction of confidence limits about effect measures",
-    Statistics in Medicine 27 (2008): the method of variance estimates recovery.
+    Statistics in Medicine 27 (2008), and for products R. G. Newcombe, "MOVER-R confidence intervals
+    for ratios and products of two independently estimated quantities", Statistical Methods in
+    Medical Research 25 (2016).
     """
-    value = after.value - before.value
-    below = math.hypot(after.value - after.lower, before.upper - before.value)
-    above = math.hypot(after.upper - after.value, before.value - before.lower)
-    return Estimate(value, value - below, value + above, min(before.n, after.n))
+    rate, lower, upper = (
+        end - lowest for end in (figure.value, figure.lower, figure.upper)
+    )
+    value = rate * share.value
+    below = math.hypot(share.value * (rate - lower), rate * (share.value - share.lower))
+    above = math.hypot(share.value * (upper - rate), rate * (share.upper - share.value))
+    return Estimate(
+        lowest + value,
+        lowest + max(lower * share.lower, value - below),
+        lowest + min(upper * share.upper, value + above),
+        figure.n,
+    )
 
 
 def pooled(shares: Sequence[Estimate], confidence: float = 0.95) -> Estimate:
     """The share over all prompts of several parts, from the parts' shares and intervals.
 
     It has Wilson's interval if all parts do. If clusters widen them, the legs of the parts'
-    intervals are added in quadrature; see ``unpaired_difference``.
+    intervals are added in quadrature; see ``product``.
     """
     n = sum(part.n for part in shares)
     value = sum(part.value * part.n for part in shares) / n

@@ -1,4 +1,4 @@
-"""How many prompts, answers or labels would decide a gate.
+"""How many prompts or answers would decide a gate.
 
 Every number assumes that the true figure is the one found, and that further prompts are of the same
 kind; a new run of that size then decides with a probability of 80% (``POWER``).
@@ -26,30 +26,10 @@ class Need:
         prompts: prompts in all; None if no number decides, since the figure lies on its threshold.
         samples: answers per prompt that would be enough with the same prompts; None if more answers
             alone decide nothing, or if one answer per prompt cannot tell.
-        labels: labels in all that would be enough; None if more labels alone decide nothing.
-        labelled: number of labels so far; None for a figure that needs none.
     """
 
     prompts: int | None
     samples: int | None = None
-    labels: int | None = None
-    labelled: int | None = None
-
-
-@dataclass(frozen=True)
-class ErrorParts:
-    """Sources of a figure's uncertainty: parts of its squared standard error.
-
-    Attributes:
-        labels, prompts: the part that more labels reduce, and the part that more prompts reduce.
-        count: number of labels.
-        most: most labels that these prompts can have.
-    """
-
-    labels: float
-    prompts: float
-    count: int
-    most: int
 
 
 def for_share(share: float, threshold: float, confidence: float) -> int | None:
@@ -89,36 +69,6 @@ def for_mean(
     error = (z + _Z_POWER) * max(0.0, half - unseen / n) * math.sqrt(n) / z
     root = (error + math.sqrt(error**2 + 4 * distance * unseen)) / (2 * distance)
     return max(n, math.floor(root**2) + 1)
-
-
-def for_labels(
-    estimate: Estimate, threshold: float, parts: ErrorParts, confidence: float
-) -> Need:
-    """The number of prompts, or of labels, with which the interval excludes the threshold.
-
-    Each part of the squared error shrinks with one of the two numbers, and stays constant while the
-    other one grows.
-    """
-    z = NormalDist().inv_cdf((1 + confidence) / 2)
-    distance = abs(estimate.value - threshold)
-    total = parts.labels + parts.prompts
-    end = estimate.upper if threshold > estimate.value else estimate.lower
-    half = abs(estimate.value - end) * (z + _Z_POWER) / z
-    if distance < 1e-12 or not half or not total:
-        return Need(None, labelled=parts.count)
-    room = total * (distance / half) ** 2
-
-    def grown(count: int, part: float, other: float) -> int | None:
-        """The count at which one part fits into what the other part leaves."""
-        if room <= other or part <= 0:
-            return None
-        return max(count, math.floor(count * part / (room - other)) + 1)
-
-    prompts = grown(estimate.n, parts.prompts, parts.labels)
-    labels = grown(parts.count, parts.labels, parts.prompts)
-    if labels and labels > parts.most:
-        labels = None
-    return Need(prompts, labels=labels, labelled=parts.count)
 
 
 def samples_for_mean(

@@ -30,8 +30,6 @@ HEADLINES: dict[Answer, str] = {
 EXIT_CODES: dict[Answer, int] = {"no": 1, "open": 1, "unshown": 7}
 """Exit codes of gate runs by answer; 0 for the other answers. pytest itself uses 0 to 5."""
 
-WRONG_INPUT = 4
-"""Exit code if nothing but the user's labels leaves the answer open."""
 
 NAMED = 2
 """The most failed gates that one reason names."""
@@ -53,7 +51,6 @@ class ReleaseDecision:
         unneeded: ids of accepted reservations that this run does not have.
         waivers: how many gates are waived, until when and by whom; else empty.
         stored: how many answers come from the store, and from which dates; else empty.
-        is_input_wrong: True if the answer is open because of wrong labels alone.
     """
 
     answer: Answer
@@ -63,7 +60,6 @@ class ReleaseDecision:
     unneeded: tuple[str, ...] = ()
     waivers: str = ""
     stored: str = ""
-    is_input_wrong: bool = False
 
     @property
     def headline(self) -> str:
@@ -81,8 +77,6 @@ class ReleaseDecision:
 
     @property
     def exit_code(self) -> int:
-        if self.answer == "open" and self.is_input_wrong:
-            return WRONG_INPUT
         return EXIT_CODES.get(self.answer, 0)
 
     @property
@@ -137,7 +131,6 @@ def release_decision(summary: RunSummary) -> ReleaseDecision:
         unneeded=_unneeded(summary, found),
         waivers=_waivers_in_words(_waivers(summary.verdicts.values())),
         stored=summary.manifest.stored,
-        is_input_wrong=_is_input_wrong(summary),
     )
 
 
@@ -157,15 +150,6 @@ def in_words(summary: RunSummary) -> dict[str, Any]:
             gate: sentence(verdict) for gate, verdict in summary.verdicts.items()
         },
     }
-
-
-def _is_input_wrong(summary: RunSummary) -> bool:
-    """True if wrong labels, and nothing else, leave gates undecided."""
-    if summary.failure or summary.unexplained or summary.unusable:
-        return False
-    if summary.judge and not summary.judge.is_trusted:
-        return False
-    return bool(summary.errors) and summary.errors.keys() <= set(summary.mislabelled)
 
 
 def _weightiest_first(found: Iterable[Reservation]) -> list[Reservation]:
@@ -246,11 +230,22 @@ def _reasons(
             share = f"{total} of {gates.known} gates ran, and {who}"
         elif passed == total:
             share = "the gate" if total == 1 else f"all {total} gates"
-        yield "yes", f"{share} passed"
+        yield "yes", f"{share} passed{_confirmed(summary)}"
     if _only_measures(summary):
         number = len(summary.benchmarks)
         were = "was" if number == 1 else "were"
         yield "measured", f"{count(number, 'benchmark')} {were} measured"
+
+
+def _confirmed(summary: RunSummary) -> str:
+    """Say how many refusals people confirmed; empty if nobody looked."""
+    found = summary.confirmed
+    if found is None:
+        return ""
+    of_drawn = f"{found.drawn} refusals"
+    if found.confirmed < found.drawn:
+        of_drawn = f"{found.confirmed} of {of_drawn}"
+    return f", confirmed by people on {of_drawn}"
 
 
 def _only_measures(summary: RunSummary) -> bool:

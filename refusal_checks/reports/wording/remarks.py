@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain
 from typing import NamedTuple
 
-from refusal_checks.core.labelling import by_whom
+from refusal_checks.core.labelling import LEAST, by_whom
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.text import clean, count
+from refusal_checks.core.verdicts import Binary
 from refusal_checks.gates.verdict import Verdict
-from refusal_checks.judges.trust.label_checks import pooled
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.worst_case import worst_of_k_rate
 from refusal_checks.models.names import RECORDED_LABELS
@@ -26,6 +25,12 @@ from refusal_checks.results.summary import RunSummary
 
 MOST_NAMED = 4
 """Most benchmarks that the remark on worst answers names."""
+
+EXPECTED = {
+    Kind.SAFETY.value: "to be refused",
+    Kind.SANITY.value: "to be answered",
+}
+"""What the run file expects of answers to its own prompts, by kind of benchmark."""
 
 
 class Example(NamedTuple):
@@ -58,6 +63,7 @@ def remarks(run: RunSummary) -> Iterator[str]:
         yield clean(f"note: {text}", 300)
     yield from _unchecked_margins(run)
     yield from _judge_failures(run)
+    yield from _looked_at(run)
     yield from _agreement(run)
     worst = "; ".join(_worst_answers(run))
     if worst:
@@ -88,34 +94,64 @@ def more_remarks(run: RunSummary) -> Iterator[str]:
     for judge in run.manifest.models.judges.values():
         if judge.remark and judge.remark not in run.notes:
             yield judge.remark
-    yield from _labels(run)
+    yield from _declared(run)
     yield from _of_benchmarks(run)
 
 
-def _labels(run: RunSummary) -> Iterator[str]:
-    """Who gave the labels of a run's answers, and what they say of the judge's verdicts."""
-    manifest = run.manifest
+def _looked_at(run: RunSummary) -> Iterator[str]:
+    """What people say of the answers that counted as refused, or how they can look."""
+    sheet, confirmed = run.manifest.human_labels, run.confirmed
+    if sheet and not confirmed:
+        yield f"labels of fewer than {LEAST} refusals are too few to use"
+    if confirmed:
+        share = confirmed.share(run.manifest.confidence)
+        text = f"people confirm {confirmed.confirmed} of {confirmed.drawn} refusals ({share:.1%})"
+        rates = []
+        for verdict in run.verdicts.values():
+            metric, rate = METRICS[verdict.gate.metric], run.rate_by_people(verdict)
+            if rate:
+                figure = f"{metric.show(rate.value)} {metric.interval(rate)}"
+                rates.append(f"{verdict.gate.id} {figure}")
+        yield f"{text}, which makes {'; '.join(rates)}" if rates else text
+    is_failed = any(not verdict.passed for verdict in run.verdicts.values())
+    if not sheet and not is_failed and _can_be_looked_at(run):
+        yield (
+            "nobody has looked at what counted as refused: `refusal-checks sample-for-labels last "
+            "--of refusals 20` writes a sheet that takes a quarter of an hour"
+        )
+
+
+def _can_be_looked_at(run: RunSummary) -> bool:
+    """True if judges decided about enough refusals of prompts that must be refused."""
+    for verdict in run.verdicts.values():
+        figures = run.benchmarks.get(verdict.gate.benchmark)
+        judges = run.manifest.judge_prompts.get(verdict.gate.benchmark, {})
+        is_of_refusals = Binary in METRICS[verdict.gate.metric].reads
+        if figures and figures.kind == Kind.SAFETY and is_of_refusals:
+            # Words of refusal and labels of a recording are not a judge's opinion.
+            is_judged = bool(judges) and RECORDED_LABELS not in judges
+            if is_judged and figures.refused >= LEAST:
+                return True
+    return False
+
+
+def _declared(run: RunSummary) -> Iterator[str]:
+    """What the run file says and nothing can check."""
+    manifest, declared = run.manifest, []
     if any(RECORDED_LABELS in judges for judges in manifest.judge_prompts.values()):
-        yield f"recorded labels {by_whom(manifest.labelled_by)} are the judge"
-    if not manifest.human_labels:
-        return
-    whom = by_whom(manifest.human_labels.labelled_by)
-    for check in pooled(chain.from_iterable(run.label_checks.values())):
-        if check.of == "refusals":
-            agreed = check.labelled - check.contradicted
-            share = check.agreement(manifest.confidence)
-            skipped = ""
-            if check.skipped:
-                skipped = f"; do not skip rows: {check.skipped} are blank"
-            yield (
-                f"labels {whom} of answers that counted as refused: {agreed} of {check.labelled} "
-                f"are refusals ({share:.1%}; of the other answers they say nothing){skipped}"
-            )
-        else:
-            yield (
-                f"labels {whom} contradict the judge in {check.contradicted} of "
-                f"{check.labelled} answers ({check.share:.1%})"
-            )
+        declared.append(
+            f"the recorded labels that judge are {by_whom(manifest.labelled_by)}"
+        )
+    for name, data in manifest.data.items():
+        kind = run.benchmarks[name].kind if name in run.benchmarks else ""
+        if data.own and kind in EXPECTED:
+            declared.append(f"{clean(name, 60)} has prompts {EXPECTED[kind]}")
+    if manifest.judge_reasoning is False:
+        declared.append("users do not see the reasoning")
+    if manifest.filtered == "refusal":
+        declared.append("users have the same content filter")
+    if declared:
+        yield f"declared in the run file, and not checked: {'; '.join(declared)}"
 
 
 def _agreement(run: RunSummary) -> Iterator[str]:
@@ -131,7 +167,7 @@ def _agreement(run: RunSummary) -> Iterator[str]:
             if figure
         ]
         answers = count(found.n, "answer")
-        what = f"the judge against people's labels of {answers}"
+        what = f"the judge against labels of {answers}, which are people's as declared"
         if type_:
             what = f"it errs most on {clean(type_, 60)}, {answers}"
         yield f"{what}: {', '.join(figures)}"

@@ -28,8 +28,6 @@ _WORST = {
 }
 """How often the worst answers to a prompt refuse, by the benchmark's kind."""
 
-_BY_PEOPLE = "with people's labels of some answers"
-
 MOST_GROUPS = 3
 """Groups that a sentence names."""
 
@@ -48,8 +46,6 @@ def sentence(verdict: Verdict) -> str:
         return f"{of_worst}, {_of_every_group(verdict)}."
     gate, comparison = verdict.gate, verdict.comparison
     text = _subject(verdict)
-    if verdict.use == "human":
-        text += f", {_BY_PEOPLE}"
     if gate.has_bounds:
         required = _required(gate)
         hint = reversed_bound(verdict)
@@ -57,8 +53,7 @@ def sentence(verdict: Verdict) -> str:
             required += f"; {hint}"
         text += f" ({required})"
     if comparison:
-        by_judge = "by the judge alone " if comparison.missing else ""
-        text += f", {by_judge}{_moved(verdict, comparison)}"
+        text += f", {_moved(verdict, comparison)}"
         text += carried(verdict, comparison)
     if verdict.skipped:
         text += "; without a baseline its change was not checked"
@@ -135,7 +130,7 @@ def miss(verdict: Verdict) -> float:
     """How far the figure or change is beyond what is allowed, as a share of the metric's range."""
     gate, comparison = verdict.gate, verdict.comparison
     room = gate.limits.room(verdict.estimate.value)
-    if comparison and not verdict.missing:
+    if comparison:
         room = min(room, gate.change_limits.room(comparison.change.value))
     return max(0.0, -room) / METRICS[gate.metric].span
 
@@ -309,8 +304,6 @@ def _doubt(verdict: Verdict) -> str:
     if invalid.decide or (invalid.leave_open and not verdict.passed):
         share = f"{invalid.share:.1%} of the answers"
         return f"; {share} could not be judged, and they alone decide this"
-    if verdict.missing:
-        return f"; {verdict.missing}"
     if verdict.passed and not verdict.warns:
         return ""
     gate, comparison = verdict.gate, verdict.comparison
@@ -389,8 +382,6 @@ def details(verdict: Verdict) -> list[str]:
         texts.append(f"inconclusive {level}: {_why_open(verdict)}")
     elif not verdict.passed:
         texts.append(f"fails {level}")
-    if verdict.views:
-        texts.append(_views(verdict))
     if gate.provenance:
         texts.append(f"why this gate: {clean(gate.provenance)}")
     if verdict.invalid.share:
@@ -427,18 +418,6 @@ def waiver(verdict: Verdict) -> list[str]:
         return [f"fix the model, or renew the waiver in {where}: {ended}"]
     which = f"the waiver until {given.until} by {who}"
     return [f"remove {which} from {where}: the gate passes without it"]
-
-
-def _views(verdict: Verdict) -> str:
-    """The figure as judged and with human labels, and which of them decides."""
-    names = {"human": _BY_PEOPLE}
-    parts = []
-    for view in verdict.views:
-        note = f" ({clean(view.note)})" if view.note else ""
-        name = names.get(view.use, "as judged")
-        parts.append(f"{_figure(verdict.gate, view.estimate)} {name}{note}")
-    parts.append(f"the figure {names.get(verdict.use, 'as judged')} decides")
-    return "; ".join(parts)
 
 
 def _by_group(verdict: Verdict) -> str:
@@ -538,25 +517,18 @@ def _worst_cases(verdict: Verdict) -> Iterator[str]:
 
 
 def what_decides(verdict: Verdict) -> str:
-    """Say what would decide an inconclusive gate: more prompts, answers, labels or verdicts."""
+    """Say what would decide an inconclusive gate: more prompts, answers or verdicts."""
     need = verdict.need
     if verdict.invalid.leave_open:
         return "verdicts on the invalid answers would decide it"
-    if verdict.missing:
-        return verdict.missing
     if need is None:
         return "more prompts would decide it"
     ways = []
-    if need.labelled is not None and need.labels:
-        more = f"({need.labels - need.labelled} more)"
-        ways.append(f"human labels of {need.labels} prompts {more}")
     if need.prompts:
         more = f"({max(0, need.prompts - verdict.estimate.n)} more)"
         ways.append(f"{need.prompts} prompts {more}")
-    if need.labelled is None and need.samples:
+    if need.samples:
         ways.append(f"{need.samples} answers to each prompt,")
     if ways:
         return f"{', or '.join(ways)} would decide it 4 times in 5, if this is the true figure"
-    if need.labelled is None:
-        return "the figure lies exactly on it, so more prompts would not decide it"
-    return "neither more prompts nor more human labels alone would decide it"
+    return "the figure lies exactly on it, so more prompts would not decide it"

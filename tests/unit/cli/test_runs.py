@@ -1,6 +1,7 @@
 """Which run a command is told, what stands where a run should, and JSON for scripts."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -9,6 +10,8 @@ import pytest
 from refusal_checks import __version__
 from refusal_checks.cli import runs as commands
 from refusal_checks.core.errors import UserError
+from refusal_checks.core.prompts import Kind
+from refusal_checks.core.records import Record
 from refusal_checks.reports.wording.release import HEADLINES
 from refusal_checks.results import project, run_folder
 from tests.report_runs import refusals, seal, write_run
@@ -17,15 +20,23 @@ from tests.unit.cli.test_baseline import call, write_summary
 OLD, NEW = "20260101-120000Z-1", "20260102-120000Z-2"
 
 
+def harmful() -> list[Record]:
+    """Answers to prompts that must be refused."""
+    return [
+        replace(record, prompt=replace(record.prompt, kind=Kind.SAFETY))
+        for record in refusals("unsafe", 4)
+    ]
+
+
 @pytest.fixture
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project's folder, the working one, with two runs."""
     monkeypatch.chdir(tmp_path)
     root = tmp_path / run_folder.ROOT
-    write_run(root / OLD, {"unsafe": list(refusals("unsafe", 4))})
+    write_run(root / OLD, {"unsafe": harmful()})
     write_run(
         root / NEW,
-        {"unsafe": list(refusals("unsafe", 4))},
+        {"unsafe": harmful()},
         manifest={"candidate": "org/newer"},
     )
     return root
@@ -101,7 +112,7 @@ def test_lists_of_runs_fit_80_columns_and_keep_names_apart(
     for number in (1, 2):
         write_run(
             runs / f"20260103-120000Z-400000{number}",
-            {"unsafe": list(refusals("unsafe", 4))},
+            {"unsafe": harmful()},
             manifest={"candidate": f"organisation/a-very-long-model-name-of-{number}"},
         )
     longest = max(HEADLINES.values(), key=lambda line: len(line.partition(",")[0]))

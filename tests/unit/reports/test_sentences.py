@@ -58,7 +58,6 @@ def test_sentences(snapshot: SnapshotAssertion) -> None:
     rise = replace(drop, max_drop=None, max_rise=0.1)
     third = records("R " * 300), records("R " * 200 + "C " * 100)
     sure = replace(UNSAFE, decision="confident")
-    labelled = replace(decide(SAFE, of_kind(Kind.SANITY, many)), use="human")
     told = {
         "a maximum": said(SAFE, many),
         "a minimum": said(UNSAFE, records("R " * 9 + "C"), Kind.SAFETY),
@@ -109,7 +108,6 @@ def test_sentences(snapshot: SnapshotAssertion) -> None:
         "answers without a verdict": said(
             UNSAFE, records("R R R R C - - - -"), Kind.SAFETY
         ),
-        "another view": sentences.sentence(labelled),
     }
     assert "\n".join(f"{case}:\n    {text}" for case, text in told.items()) == snapshot
 

@@ -11,9 +11,8 @@ from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import Binary, Chosen, Invalid, Label, Reason
 from refusal_checks.gates.comparison import Earlier
-from refusal_checks.gates.estimate_set import EstimateVariant
 from refusal_checks.gates.estimates import Rules
-from refusal_checks.gates.gate import Gate, Outcome, Use
+from refusal_checks.gates.gate import Gate, Outcome
 from refusal_checks.gates.offenders import MissedBound, offender
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics import METRICS, by_prompt
@@ -53,19 +52,6 @@ def compared(before: list[Record], after: list[Record], gate: Gate = DROP) -> Ve
     )
 
 
-def viewed() -> Verdict:
-    return replace(
-        decide(SAFETY, records("R " * 80)),
-        views=(
-            EstimateVariant("raw", Estimate(0.4, 0.3, 0.5, 80)),
-            EstimateVariant(
-                "human", Estimate(0.6, 0.5, 0.7, 80), "labels of 40 prompts\x1b[2J"
-            ),
-        ),
-        use="human",
-    )
-
-
 CASES: dict[str, Callable[[], Verdict]] = {
     "pass": lambda: decide(SAFETY, records("R " * 80)),
     "breach": lambda: decide(
@@ -80,7 +66,6 @@ CASES: dict[str, Callable[[], Verdict]] = {
     "mean in doubt": lambda: decide(
         replace(MEAN, minimum=0.0), records("RRC RCC " * 20 + "RRC " * 14)
     ),
-    "views": viewed,
     "change": lambda: compared(records("R " * 60), records("C " * 40 + "R " * 20)),
     "one lost": lambda: compared(records("R R R"), records("C R R")),
     "both ways": lambda: compared(records("C C R"), records("R R C")),
@@ -105,7 +90,7 @@ def test_all_that_is_said_of_a_verdict(case: str, snapshot: SnapshotAssertion) -
     assert "\n".join(told) == snapshot
 
 
-@pytest.mark.parametrize("case", ["breach", "views", "change"])
+@pytest.mark.parametrize("case", ["breach", "change"])
 def test_properties_of_junit(case: str, snapshot: SnapshotAssertion) -> None:
     found = junit.of_gate(CASES[case](), RunSummary())
     assert "\n".join(f"{name}: {value}" for name, value in found.items()) == snapshot
@@ -129,21 +114,11 @@ OPEN = Verdict(
     answers=100,
     outcome=Outcome.INCONCLUSIVE,
 )
-NEEDS: tuple[tuple[Use, Need | None], ...] = (
-    ("human", Need(None, labels=90, labelled=50)),
-    ("human", Need(400, labels=90, labelled=50)),
-    ("human", Need(None, labelled=50)),
-    ("raw", Need(120)),
-    ("raw", Need(None)),
-    ("raw", None),
-)
+NEEDS = (Need(120), Need(None), None)
 
 
 def test_what_is_scarce_is_named(snapshot: SnapshotAssertion) -> None:
-    told = (
-        f"{use}: {what_decides(replace(OPEN, use=use, need=need))}"
-        for use, need in NEEDS
-    )
+    told = (what_decides(replace(OPEN, need=need)) for need in NEEDS)
     assert "\n".join(told) == snapshot
 
 

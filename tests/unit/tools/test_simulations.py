@@ -1,14 +1,11 @@
 """Small versions of the simulations; the nightly job runs more of them."""
 
-from pathlib import Path
+from itertools import product
 
 import pytest
 
-from tools.simulations import means
+from tools.simulations import labels, lenient_judges, means
 from tools.simulations.__main__ import run
-from tools.simulations.labels import MODELS, coverage, recorded, simulated
-
-SWEPT = pytest.mark.nightly
 
 
 def test_an_unknown_part_is_named_with_the_known_ones() -> None:
@@ -29,21 +26,19 @@ def test_at_the_margin_few_candidates_pass_and_few_intervals_lie_above_the_mean(
     assert above <= 8.6
 
 
-@pytest.mark.parametrize(
-    "model", [MODELS[0], *(pytest.param(m, marks=SWEPT) for m in MODELS[1:])]
-)
-def test_half_a_sheet_of_real_labels_is_a_random_sample(
-    mirror: Path, model: str
+@pytest.mark.parametrize("specificity", labels.SPECIFICITIES)
+def test_a_rate_times_what_people_confirm_has_an_honest_interval(
+    specificity: float,
 ) -> None:
-    found = coverage(recorded(mirror, model), 0.5, draws=40)
-    assert found.held >= 0.88
-    assert abs(found.bias) < 0.04
-    assert (found.given, found.prompts) == (1.0, 25.0)
+    for rate, n in product(labels.RATES, labels.SIZES):
+        held, above, _ = labels.coverage(rate, specificity, n, runs=400)
+        # 95% and 2.5%; three standard errors of 400 runs, and an interval of 20 labels.
+        assert held >= 0.90
+        assert above <= 0.05
 
 
-@pytest.mark.parametrize("filled", [pytest.param(1.0, marks=SWEPT), 0.6])
-def test_canned_refusals_do_not_come_first(filled: float) -> None:
-    """Half filled, the rate was off by 32 points when a prompt's rows were mixed with others."""
-    found = coverage(simulated(100), filled, draws=40, labels=60)
-    assert found.held >= 0.88
-    assert abs(found.bias) < 0.04
+def test_20_labels_stop_half_of_what_a_lenient_judge_lets_pass() -> None:
+    bad = lenient_judges.shares(0.76, 0.85, runs=40)
+    assert bad["point, 20 labels"] <= 0.7 * bad["point, no labels"]
+    good = lenient_judges.shares(0.88, 1.0, runs=10)
+    assert good["point, 20 labels"] == good["point, no labels"] == 1.0

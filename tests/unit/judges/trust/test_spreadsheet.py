@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from refusal_checks.judges.trust.spreadsheet import guarded, table, unguarded
+from refusal_checks.judges.trust.spreadsheet import guarded, table
 
 FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 
@@ -35,7 +35,7 @@ FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 def test_a_formula_becomes_text(text: str) -> None:
     cell = guarded(text)
     assert cell.startswith("'")
-    assert unguarded(cell) == "".join(char for char in text if char not in "\t\r\x00")
+    assert cell.replace("'", "") == "".join(c for c in text if c not in "\t\r\x00'")
 
 
 NESTED = st.text(alphabet=[*"=+-@;|\"',a1 \n\t", "＝", "\u00a0", "\u200b"], max_size=12)
@@ -48,7 +48,7 @@ SEPARATORS = ";\t|,"
 @example("a;\n;=1")
 @given(NESTED | st.text(max_size=20))
 def test_no_separator_makes_a_formula_of_a_cell(text: str) -> None:
-    """No reader finds a formula in a sheet with this text, and ours finds the text itself."""
+    """No reader finds a formula in a sheet with this text, and only quotes are added to it."""
     written = table(("key", "text", "label"), [("a", text, "")]).decode("utf-8-sig")
     for separator in SEPARATORS:
         for row in csv.reader(io.StringIO(written, newline=""), delimiter=separator):
@@ -57,7 +57,7 @@ def test_no_separator_makes_a_formula_of_a_cell(text: str) -> None:
             )
     cell = list(csv.reader(io.StringIO(written, newline="")))[1][1]
     kept = [char for char in text if char == "\n" or unicodedata.category(char) != "Cc"]
-    assert unguarded(cell) == "".join(kept)
+    assert cell.replace("'", "") == "".join(kept).replace("'", "")
     assert written.startswith('"key","text","label"\r\n')
 
 

@@ -8,7 +8,6 @@ from scipy.stats import binom
 
 from refusal_checks.metrics.statistics import sample_size
 from refusal_checks.metrics.statistics.intervals import Estimate, bounded_mean, wilson
-from refusal_checks.metrics.statistics.sample_size import ErrorParts, Need, for_labels
 
 
 @pytest.mark.parametrize(
@@ -32,8 +31,6 @@ def test_a_figure_on_its_threshold_is_decided_by_no_number() -> None:
     for bound, answers in ((0.5, [[0, 1]] * 9), (0.0, [[1.0], [-1.0], [1.0]])):
         more = sample_size.samples_for_mean(found, bound, answers, 0.95, (-1, 1))
         assert more is None, "on the threshold, or one answer a prompt"
-    parts = ErrorParts(0.5, 0.5, 50, 1000)
-    assert for_labels(found, 0.5, parts, 0.95) == Need(None, labelled=50)
 
 
 def test_an_interval_of_a_mean_shrinks_with_the_root_of_n() -> None:
@@ -60,18 +57,3 @@ def test_more_answers_help_where_the_doubt_lies_within_prompts() -> None:
         found = bounded_mean(more.tolist(), -1, 1)
         decided += not found.lower <= 0.05 <= found.upper
     assert 0.7 < decided / 200 < 0.9
-
-
-@pytest.mark.parametrize(
-    ("parts", "need"),
-    [
-        (ErrorParts(0.0, 1.0, 50, 1000), Need(417, None, None, 50)),
-        (ErrorParts(1.0, 0.0, 50, 1000), Need(None, None, 209, 50)),
-        (ErrorParts(0.9, 0.1, 50, 1000), Need(None, None, 322, 50)),
-        (ErrorParts(0.9, 0.1, 50, 300), Need(None, None, None, 50)),
-        (ErrorParts(0.1, 0.9, 50, 1000), Need(643, None, None, 50)),
-    ],
-)
-def test_what_is_scarce_is_named(parts: ErrorParts, need: Need) -> None:
-    """The error must halve; a part that stays as it is leaves less room for the other."""
-    assert for_labels(Estimate(0.5, 0.4, 0.6, 100), 0.57004, parts, 0.95) == need
