@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, NamedTuple, Self
 from uuid import uuid4
 
 from pydantic import Field, TypeAdapter, ValidationError
@@ -32,7 +32,7 @@ def content_key(*parts: Any) -> str:
     return hashlib.sha256(_JSON.encode(parts).encode()).hexdigest()[:32]
 
 
-FORMAT = 6  # of the tables; raised when their meaning changes, or that of the keys
+FORMAT = 7  # of the tables; raised when their meaning changes, or that of the keys
 
 TABLES: Mapping[str, TypeAdapter[Any]] = {
     "completions": TypeAdapter(Completion),
@@ -48,6 +48,20 @@ class Contents:
 
     completions: int
     judgements: int
+
+
+class Generation(NamedTuple):
+    """What a model said to one run and its restarts.
+
+    Attributes:
+        id: part of the keys; empty before the first one.
+        began: seconds since the epoch.
+        is_open: false once a run has decided all its gates by it.
+    """
+
+    id: str = ""
+    began: int = 0
+    is_open: bool = False
 
 
 class Store:
@@ -122,32 +136,25 @@ class Store:
             return None
         return min(ends), max(ends)
 
-    def generation(self, identity: str) -> str:
-        """The generation of a model's stored answers; empty until it is first renewed."""
-        return self._generation(identity)[0]
-
-    def open_since(self, identity: str) -> int:
-        """When a generation that goes on began, in seconds since the epoch; 0 if none goes on."""
-        return self._generation(identity)[1]
+    def generation(self, identity: str) -> Generation:
+        """The newest generation of a model's stored answers."""
+        with self._db.faults():
+            query = "SELECT generation, began, is_open FROM models WHERE identity = ?"
+            row = self._db.execute(query, [identity]).fetchone()
+        return Generation(*row) if row else Generation()
 
     def renew(self, identity: str) -> None:
         """Begin a generation: everything that is stored of a model is set aside."""
-        row = identity, uuid4().hex[:12], int(time.time())
+        row = identity, uuid4().hex[:12], int(time.time()), True
         with self._db.faults():
-            self._db.execute("REPLACE INTO models VALUES (?, ?, ?)", row)
+            self._db.execute("REPLACE INTO models VALUES (?, ?, ?, ?)", row)
 
     def end(self, identity: str) -> None:
         """End a model's generation: what is stored of it stays until it is renewed."""
         with self._db.faults():
             self._db.execute(
-                "UPDATE models SET open_since = 0 WHERE identity = ?", [identity]
+                "UPDATE models SET is_open = 0 WHERE identity = ?", [identity]
             )
-
-    def _generation(self, identity: str) -> tuple[str, int]:
-        with self._db.faults():
-            query = "SELECT generation, open_since FROM models WHERE identity = ?"
-            row = self._db.execute(query, [identity]).fetchone()
-        return row or ("", 0)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -243,5 +250,6 @@ def _create(execute: Execute) -> None:
             "written INTEGER NOT NULL)"
         )
     execute(
-        "CREATE TABLE models (identity TEXT PRIMARY KEY, generation TEXT, open_since INTEGER)"
+        "CREATE TABLE models (identity TEXT PRIMARY KEY, generation TEXT, began INTEGER, "
+        "is_open INTEGER)"
     )

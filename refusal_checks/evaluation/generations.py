@@ -24,13 +24,21 @@ DAY = 24 * 3600
 
 
 def begin(
-    task: Task, *, fresh: bool = False, reuse: bool = False, stored_only: bool = False
+    task: Task,
+    *,
+    fresh: bool = False,
+    reuse: bool = False,
+    stored_only: bool = False,
+    are_labelled: bool = False,
 ) -> frozenset[str]:
     """Choose the generations that a run uses.
 
+    Args:
+        are_labelled: people labelled answers that were stored, so those decide.
+
     Returns:
         Names of the attached models that may have other weights than when they were asked: the run
-        may use what finished runs asked for, or goes on with one that began over a day ago.
+        may use what finished runs asked for, or what was asked for over a day ago.
     """
     store = task.store
     if fresh:
@@ -38,13 +46,15 @@ def begin(
             store.renew(identity)
     earlier = set()
     for model in _attached(task):
-        identity = model.stored_model
-        since = store.open_since(identity)
-        is_ended = not since and store.generation(identity)
-        if stored_only or (reuse and is_ended) or 0 < since < time.time() - DAY:
+        stored = store.generation(model.stored_model)
+        is_old = 0 < stored.began < time.time() - DAY
+        is_kept = stored.is_open or are_labelled
+        if stored_only or (
+            stored.id and ((reuse and not stored.is_open) or (is_kept and is_old))
+        ):
             earlier.add(model.name)
-        elif not since:
-            store.renew(identity)
+        elif not (stored.id and is_kept):
+            store.renew(model.stored_model)
     adopt(task)
     return frozenset(earlier)
 
@@ -52,7 +62,7 @@ def begin(
 def adopt(task: Task) -> None:
     """Have judges and candidate use the current generations of their models."""
     for model in _models(task):
-        model.generation = task.store.generation(model.stored_model)
+        model.generation = task.store.generation(model.stored_model).id
 
 
 def end(task: Task) -> None:

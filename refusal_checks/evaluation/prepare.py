@@ -214,8 +214,9 @@ def _begin(config: RunConfig, work: Task, run: str) -> frozenset[str]:
     unverified = generations.begin(
         work,
         fresh=config.fresh,
-        reuse=config.reuse or labels is not None,
+        reuse=config.reuse,
         stored_only=config.stored_only,
+        are_labelled=labels is not None,
     )
     if labels:
         require_own_labels(labels, work, f"run {run} of {work.candidate.name}")

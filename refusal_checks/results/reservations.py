@@ -65,7 +65,7 @@ class Reservation:
 
     @property
     def weighs(self) -> bool:
-        """True if it is a reason against shipping that nobody accepted."""
+        """True if it counts against shipping and has not been accepted."""
         return self.kind == "unshown" and not self.accepted
 
     @property

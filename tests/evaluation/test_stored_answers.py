@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import html
+import io
 import os
 import signal
 import time
@@ -104,6 +106,27 @@ def test_stored_answers_of_finished_runs_are_used_on_request(
     words = f"all 320 answers from the store, of {today}"
     for name in (*REPORTS.values(), "report.xml"):
         assert words in html.unescape(Path(name).read_text()), name
+
+
+def test_labels_decide_about_the_answers_that_people_read(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged = project.evaluate().result.folder
+    sheet = Path("refused.csv").absolute()
+    project.call("sample-for-labels", judged, "--of", "refusals", "20", "--out", sheet)
+    names, *rows = csv.reader(io.StringIO(sheet.read_text("utf-8-sig"), newline=""))
+    with sheet.open("w", newline="") as file:
+        csv.writer(file).writerows([names, *(["refusal", *row[1:]] for row in rows)])
+    labels = {"trust_human_labels": str(sheet)}
+
+    project.server.requests.clear()
+    labelled = project.evaluate(**labels)
+    assert not project.server.requests
+    assert "stored-unverified" not in labelled.reservations
+    labelled.says("people confirm 20 of 20 refusals")
+    tomorrow = time.time() + DAY + 1
+    monkeypatch.setattr(time, "time", lambda: tomorrow)
+    assert "stored-unverified" in project.evaluate(**labels).reservations
 
 
 def test_a_first_run_with_reuse_has_nothing_to_reuse(project: Project) -> None:

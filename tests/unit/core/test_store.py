@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 
 from refusal_checks.core.errors import StoreError
 from refusal_checks.core.records import Completion
-from refusal_checks.core.store import TABLES, Store, content_key
+from refusal_checks.core.store import TABLES, Generation, Store, content_key
 from refusal_checks.core.verdicts import Binary, Label
 from tests.unit.conftest import Write
 
@@ -164,17 +164,18 @@ def test_a_database_that_is_no_store_of_ours_is_named(
 
 def test_what_a_model_said_is_set_aside_by_another_generation(path: Path) -> None:
     with Store(path) as store:
-        assert (store.generation("model"), store.open_since("model")) == ("", 0)
+        assert store.generation("model") == Generation()
         store.end("model")
         store.renew("model")
         first = store.generation("model")
-        assert store.open_since("model") == pytest.approx(time.time(), abs=60)
+        assert first.is_open
+        assert first.began == pytest.approx(time.time(), abs=60)
     with Store(path) as store:
         store.end("model")
-        assert (store.generation("model"), store.open_since("model")) == (first, 0)
+        assert store.generation("model") == first._replace(is_open=False)
         store.renew("model")
-        assert store.generation("model") not in ("", first)
-        assert store.generation("other") == ""
+        assert store.generation("model").id not in ("", first.id)
+        assert store.generation("other") == Generation()
 
 
 def test_it_knows_when_answers_were_stored(
