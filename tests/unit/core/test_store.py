@@ -143,7 +143,7 @@ def test_a_file_that_is_no_database_is_named(write: Write) -> None:
     [
         (
             "CREATE TABLE completions (other TEXT)",
-            "format 0, .* reads format 6; move it away",
+            "format 0, .* reads format 7; move it away",
         ),
         (
             "CREATE TABLE bookmarks (url TEXT)",
