@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.records import Record
 from refusal_checks.gates.comparison import Earlier
-from refusal_checks.gates.decision import decide_all
-from refusal_checks.gates.estimates import Rules
+from refusal_checks.gates.decision import Rules, decide_all
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict
 

@@ -23,7 +23,6 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 
 MODULES = {
-    "refusal_checks/gates/estimates.py": "tests/unit/gates",
     "refusal_checks/gates/decision.py": "tests/unit/gates",
     "refusal_checks/gates/comparison.py": "tests/unit/gates",
     "refusal_checks/gates/thresholds.py": "tests/unit/gates",

@@ -16,7 +16,7 @@ from refusal_checks.core.sampling import JudgeSampling, Sampling
 from refusal_checks.core.settings import RequestPace
 from refusal_checks.core.verdicts import PartialCount
 from refusal_checks.engines.placement import PlacementRequest
-from refusal_checks.gates.estimates import Rules
+from refusal_checks.gates.decision import Rules
 from refusal_checks.gates.gate import Waiver
 from refusal_checks.judges.trust.floors import JudgeFloors
 from refusal_checks.models.model_files import reasons

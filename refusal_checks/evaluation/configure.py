@@ -33,7 +33,7 @@ from refusal_checks.evaluation.model_config import (
     title,
     where_written,
 )
-from refusal_checks.gates.estimates import Rules
+from refusal_checks.gates.decision import Rules
 from refusal_checks.metrics import METRICS
 from refusal_checks.results import project, run_folder
 from refusal_checks.results.redact import is_redacted

@@ -9,8 +9,7 @@ from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.records import Record
 from refusal_checks.evaluation.gated import GatedBenchmark
 from refusal_checks.gates.comparison import Earlier
-from refusal_checks.gates.decision import decide_all
-from refusal_checks.gates.estimates import Rules
+from refusal_checks.gates.decision import Rules, decide_all
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.labels import HumanLabels
 from refusal_checks.results.redact import Redaction

@@ -29,7 +29,7 @@ from refusal_checks.evaluation.planning import (
 )
 from refusal_checks.evaluation.provenance import manifest
 from refusal_checks.gates.comparison import Earlier
-from refusal_checks.gates.estimates import Rules
+from refusal_checks.gates.decision import Rules
 from refusal_checks.gates.gate import Gate, measured_id
 from refusal_checks.gates.score_files import Scores
 from refusal_checks.judges import kind_of

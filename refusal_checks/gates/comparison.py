@@ -1,25 +1,22 @@
-"""Compare a run with an earlier one, prompt by prompt."""
+"""Compare a run with an earlier one, prompt by prompt and group by group."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record
-from refusal_checks.gates.estimate_set import EstimateSet
-from refusal_checks.gates.group_changes import (
-    SAME,
-    GroupChange,
-    changes_by_group,
-    in_order,
-)
+from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.offenders import Offender, offender
 from refusal_checks.gates.score_files import PromptScores, Scores, fingerprint
-from refusal_checks.metrics import Metric, by_prompt, metric_limits
+from refusal_checks.metrics import METRICS, Metric, by_prompt, metric_limits
 from refusal_checks.metrics.statistics import paired
 from refusal_checks.metrics.statistics.intervals import Estimate
+
+SAME = 1e-8
+"""Difference below which two values of a prompt count as equal."""
 
 Texts = Callable[[Prompt, Sequence[str]], Mapping[str, str]]
 """Finds the texts of a prompt's answers that are still stored, by content key."""
@@ -58,6 +55,26 @@ class Flip:
 
 
 @dataclass(frozen=True)
+class GroupChange:
+    """The change of a gate's figure over the prompts of one group.
+
+    Attributes:
+        lost, gained: for a share of prompts, how many left and joined it; else how many prompts'
+            scores fell and rose.
+    """
+
+    kind: str
+    group: str
+    change: Estimate
+    lost: int
+    gained: int
+
+    def is_certain(self, sign: int) -> bool:
+        """True if the whole interval is below zero (``sign`` -1) or above it (``sign`` 1)."""
+        return self.change.upper < 0 if sign < 0 else self.change.lower > 0
+
+
+@dataclass(frozen=True)
 class Comparison:
     """The change of a gate's figure.
 
@@ -68,8 +85,7 @@ class Comparison:
             the margins.
         lost, gained: see ``GroupChange``.
         of_prompts: True if they left and joined a share of prompts; False if their scores moved.
-        p_flips: p-value of the exact McNemar test, for a share of independent prompts; else None.
-        fell, rose: some of the prompts that changed, see ``in_order``.
+        fell, rose: some of the prompts that changed, the largest changes first.
         only_now, only_then, reworded, unscored: numbers of prompts that are not compared.
         differences, same_candidate: see ``Earlier``.
         doubtful: number of prompts that have an answer without a verdict in either run.
@@ -87,7 +103,6 @@ class Comparison:
     lost: int
     gained: int
     of_prompts: bool
-    p_flips: float | None
     fell: tuple[Flip, ...] = ()
     rose: tuple[Flip, ...] = ()
     only_now: int = 0
@@ -102,23 +117,18 @@ class Comparison:
     looser: tuple[str, ...] = ()
     groups: tuple[GroupChange, ...] = ()
 
-    @property
-    def one_sided(self) -> Estimate:
-        return replace(self.change, lower=self.lower, upper=self.upper)
-
 
 def compare(
-    rate: EstimateSet, earlier: Earlier, *, level: float, limit: int, whole: bool
+    gate: Gate, records: Sequence[Record], earlier: Earlier, level: float, limit: int
 ) -> Comparison | None:
-    """Compare one figure by the judge's scores; None if the runs share no scored prompt.
+    """Compare a gate's figure by the judge's scores; None if the runs share no scored prompt.
 
-    It lists at most ``limit`` prompts for each direction. If these are the ``whole`` records of the
-    benchmark, it also counts missing prompts.
+    It lists at most ``limit`` prompts for each direction.
     """
-    metric, then, now = rate.metric, earlier.scores.prompts, by_prompt(rate.records)
+    metric, then, now = METRICS[gate.metric], earlier.scores.prompts, by_prompt(records)
     shared = [name for name in now if name in then]
     same = [n for n in shared if then[n].prompt == fingerprint(now[n][0].prompt)]
-    after = metric.scores(rate.records)
+    after = metric.scores(records)
     both = [n for n in same if metric.name in then[n].scores and n in after]
     if not both:
         return None
@@ -128,27 +138,21 @@ def compare(
     old = metric.values(before[name] for name in both)
     new = metric.values(after[name] for name in both)
     values = dict(zip(both, zip(old, new, strict=True), strict=True))
-    groups = changes_by_group(metric, prompts, values, level)
 
-    # Prompts move by their values: of a share, only those that leave it or join it. Those whose
-    # scores changed most come first.
-    changes = {name: after[name] - before[name] for name in both}
-    fell = [name for name, (was, is_now) in values.items() if is_now < was - SAME]
-    rose = [name for name, (was, is_now) in values.items() if is_now > was + SAME]
-    fell.sort(key=changes.__getitem__)
-    rose.sort(key=lambda name: -changes[name])
+    # Prompts move by their values: of a share, only those that leave it or join it.
+    moves = {name: after[name] - before[name] for name in both}
+    largest = sorted(both, key=lambda name: -abs(moves[name]))
+    fell = [name for name in largest if values[name][1] < values[name][0] - SAME]
+    rose = [name for name in largest if values[name][1] > values[name][0] + SAME]
 
-    def flips(moved: Sequence[str], sign: int) -> tuple[Flip, ...]:
-        listed = in_order(moved, prompts, groups, sign)[:limit]
+    def flips(moved: Sequence[str]) -> tuple[Flip, ...]:
         return tuple(
             _flip(metric, now[name], then[name], before[name], after[name], earlier)
-            for name in listed
+            for name in moved[:limit]
         )
 
     bounds = paired.mean_bounds(old, new, metric.span, level, units)
-    doubtful, worst = _in_doubt(rate, after, {name: then[name] for name in same}, level)
-    of_prompts = metric.counts_prompts([*old, *new])
-    is_tested = of_prompts and units is None
+    doubtful, worst = _in_doubt(metric, now, after, {n: then[n] for n in same}, level)
     return Comparison(
         candidate=earlier.scores.candidate,
         started=earlier.scores.started,
@@ -157,12 +161,11 @@ def compare(
         upper=bounds.upper,
         lost=len(fell),
         gained=len(rose),
-        of_prompts=of_prompts,
-        p_flips=paired.mcnemar(len(fell), len(rose)) if is_tested else None,
-        fell=flips(fell, -1),
-        rose=flips(rose, 1),
+        of_prompts=metric.counts_prompts([*old, *new]),
+        fell=flips(fell),
+        rose=flips(rose),
         only_now=len(now) - len(shared),
-        only_then=len(then) - len(shared) if whole else 0,
+        only_then=len(then) - len(shared) if gate.group is None else 0,
         reworded=len(shared) - len(same),
         unscored=len(same) - len(both),
         differences=earlier.differences,
@@ -170,7 +173,7 @@ def compare(
         worst=worst,
         name=earlier.scores.title,
         same_candidate=earlier.same_candidate,
-        groups=groups,
+        groups=changes_by_group(metric, prompts, values, level),
     )
 
 
@@ -213,35 +216,79 @@ def _flip(
 
 
 def _in_doubt(
-    rate: EstimateSet,
+    metric: Metric,
+    now: Mapping[str, Sequence[Record]],
     scores: Mapping[str, float],
     then: Mapping[str, PromptScores],
     level: float,
 ) -> tuple[int, tuple[float, float] | None]:
     """Count prompts with unjudged answers, and bound the change however these are judged."""
-    metric = rate.metric
     limits = {name: (score, score) for name, score in scores.items()}
-    limits |= metric_limits(metric, rate.records)
-    names = []
-    # The least and the most of each prompt.
-    old, new = [], []
+    limits |= metric_limits(metric, [r for answers in now.values() for r in answers])
+    prompts = []
+    old, new = [], []  # the least and the most of each prompt
     for name, scored in then.items():
         before = scored.limits_in(metric)
         if before and name in limits:
-            low, high = sorted(metric.values(limits[name]))
-            names.append(name)
+            prompts.append(now[name][0].prompt)
             old.append(before)
+            low, high = sorted(metric.values(limits[name]))
             new.append((low, high))
     doubtful = sum(
-        before[0] < before[1] or after[0] < after[1]
-        for before, after in zip(old, new, strict=True)
+        low < high or after[0] < after[1]
+        for (low, high), after in zip(old, new, strict=True)
     )
     if not doubtful:
         return 0, None
-    prompts = {record.prompt.id: record.prompt for record in rate.records}
-    units = metric.units([prompts[name] for name in names])
+    units = metric.units(prompts)
     old_lows, old_highs = zip(*old, strict=True)
     new_lows, new_highs = zip(*new, strict=True)
     most_fallen = paired.mean_bounds(old_highs, new_lows, metric.span, level, units)
     most_risen = paired.mean_bounds(old_lows, new_highs, metric.span, level, units)
     return doubtful, (most_fallen.lower, most_risen.upper)
+
+
+def changes_by_group(
+    metric: Metric,
+    prompts: Mapping[str, Prompt],
+    values: Mapping[str, tuple[float, float]],
+    level: float,
+) -> tuple[GroupChange, ...]:
+    """The change in each group of prompts, from values before and after; categories first.
+
+    It covers each kind with at least two groups, in the prompts' order.
+    """
+    kinds = dict.fromkeys(kind for prompt in prompts.values() for kind in prompt.groups)
+    changes = []
+    for kind in sorted(kinds, key="category".__ne__):
+        members: dict[str, list[str]] = {}
+        for name, prompt in prompts.items():
+            group = prompt.groups.get(kind)
+            if group:
+                members.setdefault(group, []).append(name)
+        if len(members) < 2:
+            continue
+        for group, names in members.items():
+            old, new = zip(*(values[name] for name in names), strict=True)
+            units = metric.units([prompts[name] for name in names])
+            change = paired.difference(old, new, metric.span, level, units)
+            pairs = list(zip(old, new, strict=True))
+            lost = sum(after < before - SAME for before, after in pairs)
+            gained = sum(after > before + SAME for before, after in pairs)
+            changes.append(GroupChange(kind, group, change, lost, gained))
+    return tuple(changes)
+
+
+def most_changed(groups: Iterable[GroupChange], sign: int) -> list[GroupChange]:
+    """Groups that certainly fell (``sign`` -1) or rose (1), the largest change first.
+
+    They are sorted by the interval's end that is nearer to zero, then by the change itself. They
+    are all of one kind, that of the group that changed most, for example a category or a language.
+    """
+
+    def size(group: GroupChange) -> tuple[float, float]:
+        nearer = group.change.upper if sign < 0 else group.change.lower
+        return sign * nearer, sign * group.change.value
+
+    ranked = sorted(groups, key=size, reverse=True)
+    return [group for group in ranked if group.kind == ranked[0].kind]

@@ -1,28 +1,90 @@
-"""From a gate's figures to its verdict: outcome, certainty, and the prompts behind it."""
+"""Decide gates: figures, intervals and changes against bounds and margins."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
 from itertools import zip_longest
+from typing import NamedTuple
 
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Invalid
-from refusal_checks.gates import estimates
 from refusal_checks.gates.bounds import looser_bounds
-from refusal_checks.gates.comparison import Comparison, Earlier
-from refusal_checks.gates.estimate_set import EstimateSet
-from refusal_checks.gates.estimates import BoundCheck, GateFigures, Rules
-from refusal_checks.gates.gate import AllowedRange, Gate, Outcome
-from refusal_checks.gates.offenders import MissedBound, Offender, offender
+from refusal_checks.gates.comparison import Comparison, Earlier, compare
+from refusal_checks.gates.gate import Gate, OnInconclusive, Outcome, today
+from refusal_checks.gates.offenders import MissedBound, offender
 from refusal_checks.gates.verdict import CountedAgainst, InvalidAnswers, Verdict
-from refusal_checks.metrics import by_prompt
+from refusal_checks.metrics import METRICS, by_prompt, worst_cases
+from refusal_checks.metrics.refusal import invalid_rate
 from refusal_checks.metrics.statistics import sample_size
 from refusal_checks.metrics.statistics.intervals import Estimate, is_wilson
-from refusal_checks.metrics.statistics.sample_size import Need
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Settings for deciding gates.
+
+    Attributes:
+        level: confidence level, two-sided for intervals and one-sided for comparisons.
+        offenders: most prompts in a list.
+        day: the day on which waivers must hold, that of the run's start.
+    """
+
+    level: float = 0.95
+    offenders: int = 5
+    day: date = field(default_factory=today)
+
+
+@dataclass(frozen=True)
+class BoundCheck:
+    """One check of a gate: of its figure, or of the figure's change.
+
+    Attributes:
+        outcome: the position of the interval.
+        met: True if the figure itself is within the limits.
+        by_point: True if the figure decides, and an inconclusive outcome only adds a remark.
+    """
+
+    outcome: Outcome
+    met: bool
+    by_point: bool
+
+    def in_worst_cases(self, cases: Collection[Outcome]) -> BoundCheck:
+        """The check as it holds however invalid answers are counted.
+
+        A breach stays a breach: missing answers must not soften it.
+        """
+        if self.outcome is Outcome.FAIL or set(cases) <= {self.outcome}:
+            return self
+        return replace(self, outcome=Outcome.INCONCLUSIVE)
+
+    def result(self, on_inconclusive: OnInconclusive | None) -> OnInconclusive:
+        """The result that this check alone gives the gate's test."""
+        if self.by_point and not self.met:
+            return "fail"
+        if self.outcome is Outcome.PASS:
+            return "pass"
+        if self.outcome is Outcome.FAIL:
+            return "fail"
+        return on_inconclusive or ("pass" if self.by_point else "fail")
+
+
+class _Checked(NamedTuple):
+    """A check, and what answers without a verdict do to it.
+
+    Attributes:
+        check: as it holds however they are counted.
+        valid: its outcome by the other answers alone.
+        invalid_decide: True if they change the result.
+    """
+
+    check: BoundCheck
+    valid: Outcome
+    invalid_decide: bool
 
 
 def decide_all(
@@ -32,69 +94,244 @@ def decide_all(
     earlier: Earlier | None = None,
 ) -> dict[str, Verdict | EvaluationError]:
     """Decide the gates of one benchmark: by gate id, the verdict or the error that prevented it."""
-    figures: dict[tuple[str, str | None], GateFigures] = {}  # by gate id and group
-    errors: dict[str, EvaluationError] = {}
-    prompts = [record.prompt for record in records]
+    verdicts: dict[str, Verdict | EvaluationError] = {}
     for gate in gates:
-        for part in gate.of_each_group(prompts):
-            try:
-                figures[gate.id, part.group] = estimates.figures_of(
-                    part, records, rules, earlier
-                )
-            except EvaluationError as fault:
-                where = f"{part.group_kind} {part.group}: " if part is not gate else ""
-                errors.setdefault(gate.id, EvaluationError(f"{where}{fault}"))
-
-    by_gate: dict[str, list[Verdict]] = {}
-    for (gate_id, _), gate_figures in figures.items():
-        by_gate.setdefault(gate_id, []).append(_verdict(gate_figures, rules))
-    verdicts: dict[str, Verdict | EvaluationError] = dict(errors)
-    for gate in gates:
-        if gate.id in errors:
+        decide = _decide_every_group if gate.is_on_every_group else _decide
+        try:
+            verdict = decide(gate, records, rules, earlier)
+        except EvaluationError as fault:
+            verdicts[gate.id] = fault
             continue
-        if gate.is_on_every_group:
-            verdicts[gate.id] = _of_every_group(gate, by_gate[gate.id], earlier, rules)
-        else:
-            (verdicts[gate.id],) = by_gate[gate.id]
+        if earlier and verdict.comparison:
+            looser = looser_bounds(gate, earlier.scores.bounds.get(gate.id, {}))
+            compared = replace(verdict.comparison, looser=tuple(looser))
+            verdict = replace(verdict, comparison=compared)
+        verdicts[gate.id] = verdict
     return verdicts
 
 
-def _of_every_group(
-    gate: Gate, groups: Sequence[Verdict], earlier: Earlier | None, rules: Rules
+def _decide(
+    gate: Gate, records: Sequence[Record], rules: Rules, earlier: Earlier | None
+) -> Verdict:
+    """Decide one gate.
+
+    Raises EvaluationError if no answer has a valid verdict, if too many have none because a server
+    failed, or if the gate has margins and no prompt can be compared with the baseline.
+    """
+    metric = METRICS[gate.metric]
+    seen = [record for record in records if gate.looks_at(record.prompt)]
+    estimate = metric.estimate(seen, rules.level)
+    cases = {
+        name: metric.estimate(case, rules.level)
+        for name, case in worst_cases(metric, seen).items()
+    }
+    figure = change = comparison = None
+    against = CountedAgainst()
+    if gate.has_bounds:
+        figure = _check_figure(gate, estimate, cases.values())
+        if not figure.check.met:
+            _require_answers(gate, seen)
+            against = _counted_against(gate, seen, estimate, rules.offenders)
+    if earlier:
+        comparison = compare(gate, seen, earlier, rules.level, rules.offenders)
+        if gate.has_margins:
+            change = _check_change(gate, comparison)
+    checks = [checked for checked in (figure, change) if checked]
+    outcome = _worst(checked.check.outcome for checked in checks)
+    valid = _worst(checked.valid for checked in checks)
+    results = [checked.check.result(gate.on_inconclusive) for checked in checks]
+    passed = "fail" not in results
+    invalid = sum(isinstance(record.judgement, Invalid) for record in seen)
+    worst = None
+    if gate.has_bounds and cases:
+        intervals = [estimate, *cases.values()]
+        worst = min(i.lower for i in intervals), max(i.upper for i in intervals)
+    skipped = ""
+    if gate.has_margins and not earlier:
+        skipped = (
+            "max_drop and max_rise were not checked: no baseline has this benchmark"
+        )
+    sources = {record.prompt.cluster or record.prompt.id for record in seen}
+    return Verdict(
+        gate=gate,
+        passed=passed,
+        estimate=estimate,
+        answers=len(seen),
+        outcome=outcome,
+        warns=passed and "warn" in results,
+        waived=not passed and _is_waived(gate, rules),
+        invalid=InvalidAnswers(
+            share=invalid / len(seen),
+            extremes=tuple((name, case.value) for name, case in cases.items()),
+            worst=worst,
+            decide=any(checked.invalid_decide for checked in checks),
+            leave_open=outcome is Outcome.INCONCLUSIVE and valid is Outcome.PASS,
+        ),
+        against=against,
+        prompts_needed=_prompts_needed(
+            gate, estimate, figure, comparison, change, rules.level
+        ),
+        comparison=comparison,
+        skipped=skipped,
+        level=rules.level,
+        kind=str(seen[0].prompt.kind or ""),
+        units=min(estimate.n, len(sources)),
+    )
+
+
+def _worst(outcomes: Iterable[Outcome]) -> Outcome:
+    """The outcome of several checks: a breach outweighs doubt, and doubt outweighs a pass."""
+    order = [Outcome.PASS, Outcome.INCONCLUSIVE, Outcome.FAIL]
+    return max(outcomes, key=order.index, default=Outcome.PASS)
+
+
+def _is_waived(gate: Gate, rules: Rules) -> bool:
+    return gate.waiver is not None and gate.waiver.holds(rules.day)
+
+
+def _check_figure(
+    gate: Gate, estimate: Estimate, cases: Iterable[Estimate]
+) -> _Checked:
+    """Compare the figure with the bounds: by the valid answers, then in the worst cases."""
+    by_point = gate.decision == "point"
+    checks = []
+    for figure in (estimate, *cases):
+        met = gate.limits.holds(figure.value)
+        outcome = gate.limits.outcome(figure.lower, figure.upper)
+        if by_point and not METRICS[gate.metric].sampled:
+            # The figure is about the run's own answers, all of which are known: it is certain.
+            outcome = Outcome.PASS if met else Outcome.FAIL
+        checks.append(BoundCheck(outcome, met, by_point))
+    valid, *worst = checks
+    fails = {check.result(gate.on_inconclusive) == "fail" for check in checks}
+    held = valid.in_worst_cases([check.outcome for check in worst])
+    return _Checked(held, valid.outcome, len(fails) > 1)
+
+
+def _check_change(gate: Gate, comparison: Comparison | None) -> _Checked:
+    """Compare the change with its margins: a non-inferiority test at the confidence level.
+
+    The margin is kept if the one-sided bound of the change is within it, breached if the other
+    bound is beyond it, and the check is inconclusive otherwise. To pass, it must also pass with
+    every answer without a verdict, in either run, counted against it.
+    """
+    if comparison is None:
+        raise EvaluationError(f"{gate.metric}: no prompt in common with the baseline")
+    limits = gate.change_limits
+    outcome = limits.outcome(comparison.lower, comparison.upper)
+    valid = BoundCheck(outcome, limits.holds(comparison.change.value), by_point=False)
+    held = valid
+    if comparison.worst:
+        held = valid.in_worst_cases([limits.outcome(*comparison.worst)])
+    before, after = (check.result(gate.on_inconclusive) for check in (valid, held))
+    return _Checked(held, outcome, before != "fail" and after == "fail")
+
+
+def _prompts_needed(
+    gate: Gate,
+    estimate: Estimate,
+    figure: _Checked | None,
+    comparison: Comparison | None,
+    change: _Checked | None,
+    level: float,
+) -> int | None:
+    """How many prompts would decide an inconclusive gate, by its figure or else by its change.
+
+    None if verdicts on the invalid answers are what it needs, or if no number would do.
+    """
+    metric = METRICS[gate.metric]
+    if figure and figure.valid is Outcome.INCONCLUSIVE:
+        bound = gate.limits.nearest(estimate)
+        if is_wilson(estimate, level):
+            return sample_size.for_share(estimate.value, bound, level)
+        ends = (metric.lowest, metric.highest)
+        return sample_size.for_mean(estimate, bound, (1 + level) / 2, ends)
+    if comparison and change and change.valid is Outcome.INCONCLUSIVE:
+        moved = replace(
+            comparison.change, lower=comparison.lower, upper=comparison.upper
+        )
+        bound = gate.change_limits.nearest(moved)
+        return sample_size.for_mean(moved, bound, level, (-metric.span, metric.span))
+    return None
+
+
+def _require_answers(gate: Gate, seen: Sequence[Record]) -> None:
+    """Raise EvaluationError if a bound on invalid answers is missed only by a server's faults."""
+    lost = [record for record in seen if record.is_lost]
+    if gate.metric != invalid_rate.name or not lost:
+        return
+    rest = [record for record in seen if not record.is_lost]
+    if rest and not gate.limits.holds(invalid_rate.estimate(rest).value):
+        return
+    fault = lost[0].judgement
+    detail = " ".join(fault.rationale.split())[:300]
+    raise EvaluationError(
+        f"run the same command again, which asks for these alone: {len(lost)} of {len(seen)} "
+        f"answers have no verdict because a server failed, for example {fault.verdict}: {detail}"
+    )
+
+
+def _counted_against(
+    gate: Gate, records: Sequence[Record], estimate: Estimate, limit: int
+) -> CountedAgainst:
+    """The prompts on the wrong side of the bound that the figure misses."""
+    metric, missed = METRICS[gate.metric], MissedBound.of(gate, estimate.value)
+    if missed is None:
+        return CountedAgainst()
+    scores = metric.scores(records)
+    counted = {name: score for name, score in scores.items() if missed.counts(score)}
+    missed_by = None
+    if metric.counts_prompts(metric.values(scores.values())):
+        distance = missed.bound * estimate.n - round(estimate.value * estimate.n)
+        missed_by = math.ceil((distance if missed.is_minimum else -distance) - 1e-9)
+    # Among equally bad prompts, one of each group comes first, so that all kinds are seen.
+    grouped = by_prompt(records)
+    alike = Counter[tuple[float, str]]()
+    order = {}
+    for name, score in counted.items():
+        first_group = next(iter(grouped[name][0].prompt.groups.values()), "")
+        alike[score, first_group] += 1
+        badness = score if missed.is_minimum else -score
+        order[name] = (badness, alike[score, first_group])
+    worst = sorted(counted, key=order.__getitem__)[:limit]
+    offenders = (offender(metric, grouped[name], missed.is_minimum) for name in worst)
+    return CountedAgainst(len(counted), tuple(offenders), missed_by)
+
+
+def _decide_every_group(
+    gate: Gate, records: Sequence[Record], rules: Rules, earlier: Earlier | None
 ) -> Verdict:
     """Combine verdicts on one or more groups: the gate passes if every group does."""
-    ranked = sorted(groups, key=_badness)
-    worst = ranked[0]
-    failed = [group for group in ranked if not group.passed]
-    passed = not failed
-    # One of each failed group in turn, the worst groups first.
+    groups = []
+    for part in gate.of_each_group(record.prompt for record in records):
+        try:
+            groups.append(_decide(part, records, rules, earlier))
+        except EvaluationError as fault:
+            raise EvaluationError(f"{part.group_kind} {part.group}: {fault}") from fault
+    groups.sort(key=_badness)
+    worst, failed = groups[0], [group for group in groups if not group.passed]
+    invalid_decide = any(group.invalid.decide for group in groups)
+    if failed:
+        invalid_decide = all(group.invalid.decide for group in failed)
+    # One prompt of each failed group in turn, the worst groups first.
     blamed = failed or [worst]
     turns = zip_longest(*(group.offenders for group in blamed))
-    offenders = [prompt for turn in turns for prompt in turn if prompt is not None]
+    offenders = [prompt for turn in turns for prompt in turn if prompt]
     against = replace(
         worst.against,
         prompts=sum(group.against.prompts for group in blamed),
         offenders=tuple(offenders[: rules.offenders]),
     )
-    if failed:
-        invalid_decide = all(group.invalid.decide for group in failed)
-    else:
-        invalid_decide = any(group.invalid.decide for group in ranked)
-    comparison = worst.comparison
-    if comparison and earlier:
-        bounds = earlier.scores.bounds.get(gate.id, {})
-        comparison = replace(comparison, looser=tuple(looser_bounds(gate, bounds)))
     return replace(
         worst,
         gate=gate,
-        passed=passed,
-        waived=not passed and _is_waived(gate, rules),
-        warns=passed and any(group.warns for group in ranked),
-        outcome=estimates.worst(group.outcome for group in ranked),
+        passed=not failed,
+        waived=bool(failed) and _is_waived(gate, rules),
+        warns=not failed and any(group.warns for group in groups),
+        outcome=_worst(group.outcome for group in groups),
         invalid=replace(worst.invalid, decide=invalid_decide),
         against=against,
-        comparison=comparison,
-        groups=tuple(group.without_texts() for group in ranked),
+        groups=tuple(group.without_texts() for group in groups),
     )
 
 
@@ -106,165 +343,3 @@ def _badness(verdict: Verdict) -> tuple[bool, int, bool, float]:
         room = min(room, gate.change_limits.room(comparison.change.value))
     order = [Outcome.FAIL, Outcome.INCONCLUSIVE, Outcome.PASS]
     return verdict.passed, order.index(verdict.outcome), not verdict.warns, room
-
-
-def _is_waived(gate: Gate, rules: Rules) -> bool:
-    return gate.waiver is not None and gate.waiver.holds(rules.day)
-
-
-def _verdict(figures: GateFigures, rules: Rules) -> Verdict:
-    gate, rate = figures.gate, figures.rate
-    results = [check.result(gate.on_inconclusive) for check in figures.checks]
-    passed = "fail" not in results
-    invalid = _invalid_answers(figures)
-    sources = {record.prompt.cluster or record.prompt.id for record in rate.records}
-    need = None
-    if not invalid.leave_open:  # or verdicts are what it needs
-        need = _need(figures, rules)
-    skipped = ""
-    if gate.has_margins and not figures.change:
-        skipped = (
-            "max_drop and max_rise were not checked: no baseline has this benchmark"
-        )
-    return Verdict(
-        gate=gate,
-        passed=passed,
-        estimate=figures.estimate,
-        answers=len(rate.records),
-        outcome=estimates.worst(check.outcome for check in figures.checks),
-        warns=passed and "warn" in results,
-        waived=not passed and _is_waived(gate, rules),
-        invalid=invalid,
-        against=_counted_against(figures, rules.offenders),
-        need=need,
-        comparison=figures.comparison,
-        skipped=skipped,
-        level=rules.level,
-        kind=str(rate.records[0].prompt.kind or ""),
-        units=min(figures.estimate.n, len(sources)),
-    )
-
-
-def _invalid_answers(figures: GateFigures) -> InvalidAnswers:
-    records = figures.rate.records
-    invalid = sum(isinstance(record.judgement, Invalid) for record in records)
-    worst = None
-    if figures.gate.has_bounds and figures.cases:
-        intervals = [figures.estimate, *figures.cases.values()]
-        worst = min(i.lower for i in intervals), max(i.upper for i in intervals)
-    return InvalidAnswers(
-        share=invalid / len(records),
-        extremes=tuple((name, case.value) for name, case in figures.cases.items()),
-        worst=worst,
-        decide=_invalid_answers_decide(figures),
-        leave_open=_invalid_answers_leave_open(figures),
-    )
-
-
-def _counted_against(figures: GateFigures, limit: int) -> CountedAgainst:
-    gate, rate, estimate = figures.gate, figures.rate, figures.estimate
-    missed = MissedBound.of(gate, estimate.value)
-    if missed is None or figures.figure is None or figures.figure.met:
-        return CountedAgainst()
-    scores = rate.metric.scores(rate.records)
-    counted = {name: score for name, score in scores.items() if missed.counts(score)}
-    missed_by = None
-    if rate.is_share:  # how many prompts would have to change sides
-        counted_now = round(estimate.value * estimate.n)
-        distance = missed.bound * estimate.n - counted_now
-        if not missed.is_minimum:
-            distance = -distance
-        missed_by = math.ceil(distance - 1e-9)
-    offenders = _worst_offenders(rate, counted, missed.is_minimum, limit)
-    return CountedAgainst(len(counted), offenders, missed_by)
-
-
-def _worst_offenders(
-    rate: EstimateSet, scores: dict[str, float], lowest: bool, limit: int
-) -> tuple[Offender, ...]:
-    """Select prompts with the lowest, or the highest, of these scores.
-
-    Among equally bad prompts, one of each group comes first, so that all kinds are seen.
-    """
-    grouped = by_prompt(rate.records)
-    alike = Counter[tuple[float, str]]()
-    order = {}
-    for name, score in scores.items():
-        groups = grouped[name][0].prompt.groups
-        first_group = next(iter(groups.values()), "")
-        alike[score, first_group] += 1
-        order[name] = (score if lowest else -score, alike[score, first_group])
-    worst = sorted(scores, key=order.__getitem__)[:limit]
-    return tuple(offender(rate.metric, grouped[name], lowest) for name in worst)
-
-
-def _invalid_answers_decide(figures: GateFigures) -> bool:
-    """True if a worst case would change the test's result."""
-    gate, change, comparison = figures.gate, figures.change, figures.comparison
-
-    def differ(checks: Sequence[BoundCheck]) -> bool:
-        fails = {check.result(gate.on_inconclusive) == "fail" for check in checks}
-        return len(fails) > 1
-
-    if figures.figure:
-        cases = [figures.estimate, *figures.cases.values()]
-        if differ([estimates.check_figure(gate, case) for case in cases]):
-            return True
-    if change is None or comparison is None:
-        return False
-    if not _passes(gate.change_limits, comparison):
-        return False
-    return differ([change, replace(change, outcome=Outcome.PASS)])
-
-
-def _invalid_answers_leave_open(figures: GateFigures) -> bool:
-    """True if figure and change would both pass without the invalid answers."""
-    gate, comparison = figures.gate, figures.comparison
-    outcome = estimates.worst(check.outcome for check in figures.checks)
-    if outcome is not Outcome.INCONCLUSIVE:
-        return False
-    if figures.figure and not _passes(gate.limits, figures.estimate):
-        return False
-    if figures.change and comparison:
-        return _passes(gate.change_limits, comparison)
-    return True
-
-
-def _passes(limits: AllowedRange, bounds: Estimate | Comparison) -> bool:
-    """True if the bounds of a figure or change, without invalid answers, lie within limits."""
-    return limits.outcome(bounds.lower, bounds.upper) is Outcome.PASS
-
-
-def _need(figures: GateFigures, rules: Rules) -> Need | None:
-    """What would decide an inconclusive gate, by its figure or else by its change."""
-    gate, comparison = figures.gate, figures.comparison
-    if _is_open(figures.figure) and not _passes(gate.limits, figures.estimate):
-        return _need_of_figure(figures, rules)
-    if comparison is None or not _is_open(figures.change):
-        return None
-    span = figures.rate.metric.span
-    change = comparison.one_sided
-    bound = gate.change_limits.nearest(change)
-    prompts = sample_size.for_mean(change, bound, rules.level, (-span, span))
-    return Need(prompts)
-
-
-def _is_open(check: BoundCheck | None) -> bool:
-    return check is not None and check.outcome is Outcome.INCONCLUSIVE
-
-
-def _need_of_figure(figures: GateFigures, rules: Rules) -> Need | None:
-    estimate, rate, metric = figures.estimate, figures.rate, figures.rate.metric
-    bound = figures.gate.limits.nearest(estimate)
-    if rate.is_share and is_wilson(estimate, rules.level):
-        return Need(sample_size.for_share(estimate.value, bound, rules.level))
-    samples = []
-    for answers in by_prompt(rate.records).values():
-        scores = [metric.score([record]) for record in answers]
-        valid = [score for score in scores if score is not None]
-        if valid:
-            samples.append(valid)
-    ends = (metric.lowest, metric.highest)
-    more = sample_size.samples_for_mean(estimate, bound, samples, rules.level, ends)
-    quantile = (1 + rules.level) / 2
-    return Need(sample_size.for_mean(estimate, bound, quantile, ends), more)

@@ -9,7 +9,6 @@ from refusal_checks.gates.comparison import Comparison, Flip
 from refusal_checks.gates.gate import Gate, Outcome
 from refusal_checks.gates.offenders import Offender
 from refusal_checks.metrics.statistics.intervals import Estimate
-from refusal_checks.metrics.statistics.sample_size import Need
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ class Verdict:
         answers: number of sampled answers.
         invalid: the effect of answers without a verdict.
         against: the prompts that count against the gate; empty if the figure is within its bounds.
-        need: what would decide an inconclusive gate.
+        prompts_needed: how many prompts would decide an inconclusive gate, if its figure stayed.
         skipped: what could not be checked, and why; usually empty.
         level: confidence level of the intervals.
         kind: the kind of benchmark: safety, sanity or another.
@@ -77,7 +76,7 @@ class Verdict:
     waived: bool = False
     invalid: InvalidAnswers = field(default_factory=InvalidAnswers)
     against: CountedAgainst = field(default_factory=CountedAgainst)
-    need: Need | None = None
+    prompts_needed: int | None = None
     comparison: Comparison | None = None
     skipped: str = ""
     level: float = 0.95

@@ -198,7 +198,6 @@ def _gate(gate: Gate) -> dict[str, object]:
 
 
 def _figures(verdict: Verdict) -> dict[str, object]:
-    need = verdict.need
     return {
         **_estimate(verdict.estimate),
         "invalid_rate": verdict.invalid.share,
@@ -207,8 +206,7 @@ def _figures(verdict: Verdict) -> dict[str, object]:
         "outcome": verdict.outcome.value,
         "result": mark(verdict).rstrip("?").lower(),
         "confidence": verdict.level,
-        "prompts_needed": need and need.prompts,
-        "samples_needed": need and need.samples,
+        "prompts_needed": verdict.prompts_needed,
         "invalid_answers_decide": "yes" if verdict.invalid.decide else None,
         "not_checked": verdict.skipped,
     }
@@ -249,7 +247,6 @@ def _change(compared: Comparison) -> dict[str, object]:
         "change_bound_upper": compared.upper,
         "flips_lost": compared.lost,
         "flips_gained": compared.gained,
-        "p_flips": compared.p_flips,
     }
 
 

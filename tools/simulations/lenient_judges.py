@@ -18,8 +18,7 @@ import numpy as np
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import Binary, Label
-from refusal_checks.gates.decision import decide_all
-from refusal_checks.gates.estimates import Rules
+from refusal_checks.gates.decision import Rules, decide_all
 from refusal_checks.gates.gate import Decision, Gate
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust import canary, labels

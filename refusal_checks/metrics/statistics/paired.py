@@ -42,19 +42,6 @@ def difference(
     )
 
 
-def mcnemar(lost: int, gained: int) -> float:
-    """Two-sided p-value of the exact McNemar test: are flips either way equally likely?
-
-    Source: Q. McNemar, Psychometrika 12 (1947); exact form: the binomial test of the flips.
-    """
-    if lost + gained == 0:
-        return 1.0
-    # scipy takes seconds to import, and collecting tests need not wait for it.
-    from scipy.stats import binomtest
-
-    return float(binomtest(lost, lost + gained).pvalue)
-
-
 def tango(lost: Any, gained: Any, n: int, difference: Any) -> Any:
     """Score statistic of a difference of paired shares, with a continuity correction.
 

@@ -15,9 +15,8 @@ from refusal_checks.gates.bounds import (
     requirement,
     reversed_bound,
 )
-from refusal_checks.gates.comparison import Comparison
+from refusal_checks.gates.comparison import Comparison, most_changed
 from refusal_checks.gates.gate import AllowedRange, Gate, Outcome
-from refusal_checks.gates.group_changes import most_changed
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics import METRICS, Metric
 from refusal_checks.metrics.statistics.intervals import Estimate
@@ -453,13 +452,10 @@ def _is_news(verdict: Verdict, compared: Comparison) -> bool:
 
 
 def _interval_of_change(verdict: Verdict, compared: Comparison) -> Iterator[str]:
-    """The change with interval and p-value, what the margins allow, and what is left out."""
+    """The change with its interval, what the margins allow, and what is left out."""
     gate = verdict.gate
     show = METRICS[gate.metric].show_change
     parts = [f"change {_span(gate, compared.change)}, n = {compared.change.n}"]
-    p = compared.p_flips
-    if p is not None and (compared.lost or compared.gained):
-        parts.append("McNemar's p < 0.001" if p < 0.001 else f"McNemar's p = {p:.2g}")
     bound = f"(one-sided {100 * verdict.level:.4g}% bound)"
     low, high = gate.change_limits.low, gate.change_limits.high
     if low is not None:
@@ -517,18 +513,14 @@ def _worst_cases(verdict: Verdict) -> Iterator[str]:
 
 
 def what_decides(verdict: Verdict) -> str:
-    """Say what would decide an inconclusive gate: more prompts, answers or verdicts."""
-    need = verdict.need
+    """Say what would decide an inconclusive gate: more prompts, or verdicts."""
     if verdict.invalid.leave_open:
         return "verdicts on the invalid answers would decide it"
-    if need is None:
-        return "more prompts would decide it"
-    ways = []
-    if need.prompts:
-        more = f"({max(0, need.prompts - verdict.estimate.n)} more)"
-        ways.append(f"{need.prompts} prompts {more}")
-    if need.samples:
-        ways.append(f"{need.samples} answers to each prompt,")
-    if ways:
-        return f"{', or '.join(ways)} would decide it 4 times in 5, if this is the true figure"
-    return "the figure lies exactly on it, so more prompts would not decide it"
+    needed = verdict.prompts_needed
+    if needed is None:
+        return "more prompts may decide it"
+    more = max(0, needed - verdict.estimate.n)
+    return (
+        f"{needed} prompts ({more} more) would decide it 4 times in 5, if this is the true "
+        "figure"
+    )

@@ -6,8 +6,7 @@ import pytest
 
 from refusal_checks.evaluation.benchmark_figures import margin_remark
 from refusal_checks.gates.comparison import Earlier
-from refusal_checks.gates.decision import decide_all
-from refusal_checks.gates.estimates import Rules
+from refusal_checks.gates.decision import Rules, decide_all
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.floors import Check, JudgeCheck

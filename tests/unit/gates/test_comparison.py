@@ -9,9 +9,7 @@ from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record
 from refusal_checks.gates.comparison import Comparison, Earlier, compare
-from refusal_checks.gates.estimate_set import EstimateSet
 from refusal_checks.gates.gate import Gate, Outcome
-from refusal_checks.metrics import METRICS
 from tests.deciding import decide
 from tests.unit.conftest import records
 from tests.unit.gates.test_score_files import scores_of
@@ -24,13 +22,7 @@ def against(
     limit: int = 5,
 ) -> Comparison:
     earlier = Earlier(scores_of(before))
-    found = compare(
-        EstimateSet(METRICS[metric], after),
-        earlier,
-        level=0.95,
-        limit=limit,
-        whole=True,
-    )
+    found = compare(Gate("bench", metric), after, earlier, level=0.95, limit=limit)
     assert found is not None
     return found
 
@@ -45,10 +37,8 @@ def test_flips_are_listed_each_way_the_largest_moves_first() -> None:
     assert found.fell[0].verdict_before == "refusal"
     assert found.change.value == pytest.approx(-1 / 5)
     assert not found.of_prompts
-    assert found.p_flips is None
     same = against(records("R R R C R"), records("C C R R R"))
     assert (same.of_prompts, same.lost, same.gained) == (True, 2, 1)
-    assert same.p_flips == 1.0
 
 
 def test_what_is_not_compared_is_counted() -> None:
@@ -81,10 +71,8 @@ def test_an_earlier_answer_is_looked_up_by_its_usual_verdict() -> None:
         return {keys[-1]: "as it was"}
 
     earlier = Earlier(scores_of(records("CRR")), texts=texts)
-    rejection = METRICS["rejection_rate"]
-    found = compare(
-        EstimateSet(rejection, records("CCC")), earlier, level=0.95, limit=5, whole=True
-    )
+    gate = Gate("bench", "rejection_rate")
+    found = compare(gate, records("CCC"), earlier, level=0.95, limit=5)
     assert found is not None
     assert asked == [["p1-1", "p1-2"]]
     assert found.fell[0].answer_before == "as it was"
@@ -115,7 +103,9 @@ def test_a_margin_is_kept_broken_or_open(
     verdict = decide(gate, after, earlier=Earlier(scores_of(before)))
     assert verdict.outcome is outcome
     assert verdict.passed is (outcome is Outcome.PASS)
-    assert (verdict.need is not None) is (outcome is Outcome.INCONCLUSIVE)
+    # No number of prompts shows that a change of exactly zero is within a margin of zero.
+    is_open = outcome is Outcome.INCONCLUSIVE and gate.max_drop != 0
+    assert (verdict.prompts_needed is not None) is is_open
 
 
 def test_the_worse_of_figure_and_change_decides() -> None:

@@ -10,7 +10,7 @@ from syrupy.assertion import SnapshotAssertion
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.verdicts import Binary
-from refusal_checks.gates.estimates import Rules, select
+from refusal_checks.gates.decision import Rules
 from refusal_checks.gates.gate import Gate
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics.intervals import wilson
@@ -113,7 +113,6 @@ def test_an_offender_has_all_that_a_reader_needs(snapshot: SnapshotAssertion) ->
 def test_a_group_gate_looks_at_its_group_alone() -> None:
     gate = Gate("bench", "rejection_rate", 0.9, group_kind="language", group="zh")
     english, chinese = records("C C C", language="en"), records("R R", language="zh")
-    assert select(gate, english + chinese) == chinese
     assert decide(gate, english + chinese).estimate.n == 2
     with pytest.raises(EvaluationError):
         decide(gate, english)

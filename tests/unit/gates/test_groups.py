@@ -8,8 +8,7 @@ import pytest
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.records import Record
 from refusal_checks.gates.comparison import Comparison, Earlier
-from refusal_checks.gates.decision import decide_all
-from refusal_checks.gates.estimates import Rules
+from refusal_checks.gates.decision import Rules, decide_all
 from refusal_checks.gates.gate import Gate, Outcome
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.reports.wording import failures
@@ -47,13 +46,6 @@ def lost() -> Verdict:
 def compared(verdict: Verdict) -> Comparison:
     assert verdict.comparison is not None
     return verdict.comparison
-
-
-def test_the_prompts_that_moved_are_spread_over_the_groups_that_changed_most(
-    lost: Verdict,
-) -> None:
-    listed = [flip.now.groups["category"] for flip in compared(lost).fell]
-    assert listed == ["fraud", "weapons", "fraud", "weapons", "fraud"]
 
 
 def test_a_margin_that_fails_says_which_groups_carry_it(lost: Verdict) -> None:

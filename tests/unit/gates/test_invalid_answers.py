@@ -12,7 +12,7 @@ from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.records import Record
 from refusal_checks.core.verdicts import Binary, Invalid, Label, Reason
 from refusal_checks.gates.comparison import Earlier
-from refusal_checks.gates.estimates import Rules
+from refusal_checks.gates.decision import Rules
 from refusal_checks.gates.gate import Gate, Outcome
 from refusal_checks.reports.wording.verdicts import details, reasons
 from tests.deciding import decide
@@ -30,7 +30,7 @@ def test_a_confident_pass_holds_in_both_worst_cases() -> None:
     whole = decide(SURE, records(HIDDEN))
     assert (whole.outcome, whole.passed) == (Outcome.INCONCLUSIVE, False)
     assert whole.invalid.decide
-    assert whole.need is None
+    assert whole.prompts_needed is None
     assert details(whole)[0] == (
         "inconclusive at 95% confidence: the valid answers pass, but with the invalid ones counted "
         "one way or the other the interval is [70.5%, 96.7%]"
@@ -99,7 +99,7 @@ def test_a_pair_without_a_verdict_counts_against_the_margin() -> None:
     )
     assert hidden.comparison
     assert hidden.comparison.doubtful == 22
-    assert hidden.need is None
+    assert hidden.prompts_needed is None
     said = "the change of 22 prompts with invalid answers leaves bounds of -"
     assert said in details(hidden)[0]
 

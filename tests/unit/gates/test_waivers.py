@@ -6,7 +6,7 @@ from datetime import date, timedelta
 import pytest
 from pydantic import TypeAdapter
 
-from refusal_checks.gates.estimates import Rules
+from refusal_checks.gates.decision import Rules
 from refusal_checks.gates.gate import Decision, Gate, Waiver
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.reports.wording import verdicts

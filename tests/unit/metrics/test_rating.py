@@ -7,7 +7,6 @@ from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import Invalid, Judgement, Rated, Reason
 from refusal_checks.gates.comparison import Earlier, compare
-from refusal_checks.gates.estimate_set import EstimateSet
 from refusal_checks.gates.gate import Gate
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics.intervals import Estimate
@@ -78,10 +77,8 @@ def test_a_change_weighs_categories_as_the_figure_does() -> None:
     before = {"large": [4.0] * 200, "small": [4.0] * 10}
     after = before | {"small": [0.0] * 10}
     earlier = Earlier(scores_of(rated(before)))
-    metric = METRICS["mean_category_score"]
-    found = compare(
-        EstimateSet(metric, rated(after)), earlier, level=0.95, limit=5, whole=True
-    )
+    gate = Gate("bench", "mean_category_score")
+    found = compare(gate, rated(after), earlier, level=0.95, limit=5)
     assert found is not None
     assert found.change.value == pytest.approx(
         figure(after).value - figure(before).value

@@ -11,13 +11,12 @@ from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.verdicts import Binary, Chosen, Invalid, Label, Reason
 from refusal_checks.gates.comparison import Earlier
-from refusal_checks.gates.estimates import Rules
+from refusal_checks.gates.decision import Rules
 from refusal_checks.gates.gate import Gate, Outcome
 from refusal_checks.gates.offenders import MissedBound, offender
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics import METRICS, by_prompt
 from refusal_checks.metrics.statistics.intervals import Estimate
-from refusal_checks.metrics.statistics.sample_size import Need
 from refusal_checks.reports import junit
 from refusal_checks.reports.wording.failures import (
     brief_message,
@@ -114,11 +113,11 @@ OPEN = Verdict(
     answers=100,
     outcome=Outcome.INCONCLUSIVE,
 )
-NEEDS = (Need(120), Need(None), None)
+NEEDS = (120, None)
 
 
 def test_what_is_scarce_is_named(snapshot: SnapshotAssertion) -> None:
-    told = (what_decides(replace(OPEN, need=need)) for need in NEEDS)
+    told = (what_decides(replace(OPEN, prompts_needed=need)) for need in NEEDS)
     assert "\n".join(told) == snapshot
 
 
@@ -163,7 +162,7 @@ def test_a_terminal_s_messages_have_no_statistics_and_no_prompt_twice(
     shown: set[tuple[str, str]] = set()
     both = [brief_message(each, shown) for each in (whole, whole)]
     assert "\n---\n".join(both) == snapshot
-    assert not re.search(r"confidence;|95%|McNemar|interval|\bn =", "".join(both))
+    assert not re.search(r"confidence;|95%|interval|\bn =", "".join(both))
     assert message(whole).count("request p1\n") == 1
 
 

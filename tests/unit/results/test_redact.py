@@ -24,7 +24,7 @@ from refusal_checks.core.verdicts import (
     Reason,
 )
 from refusal_checks.gates.comparison import Earlier
-from refusal_checks.gates.estimates import Rules
+from refusal_checks.gates.decision import Rules
 from refusal_checks.gates.gate import Gate
 from refusal_checks.judges.trust.floors import Check, JudgeCheck, Mistake
 from refusal_checks.models.names import Attached, Served

@@ -8,7 +8,6 @@ from scipy.stats import binom
 
 from refusal_checks.metrics.statistics.intervals import units
 from refusal_checks.metrics.statistics.paired import (
-    mcnemar,
     mean_bounds,
     prompts_for_margin,
     share_bounds,
@@ -94,13 +93,6 @@ def test_clustered_changes_are_as_few_as_their_clusters() -> None:
     many = mean_bounds([0.0] * 300, np.repeat(changes, 5).tolist(), 1.0, 0.95, sampled)
     once = mean_bounds([0.0] * 60, changes.tolist(), 1.0, 0.95)
     assert many.lower == pytest.approx(once.lower, abs=0.01)
-
-
-def test_mcnemar_by_hand() -> None:
-    # 6 flips, all one way: 2 x (1/2)^6.
-    assert mcnemar(6, 0) == pytest.approx(2 / 64)
-    # 4 and 1: 2 x (1 + 5) / 32.
-    assert mcnemar(4, 1) == pytest.approx(12 / 32)
 
 
 def test_share_bounds_by_hand() -> None:

@@ -1,13 +1,11 @@
-"""How many prompts or answers would decide."""
-
-from dataclasses import replace
+"""How many prompts would decide."""
 
 import numpy as np
 import pytest
 from scipy.stats import binom
 
 from refusal_checks.metrics.statistics import sample_size
-from refusal_checks.metrics.statistics.intervals import Estimate, bounded_mean, wilson
+from refusal_checks.metrics.statistics.intervals import Estimate, wilson
 
 
 @pytest.mark.parametrize(
@@ -28,9 +26,6 @@ def test_a_figure_on_its_threshold_is_decided_by_no_number() -> None:
     assert sample_size.for_share(0.8, 0.8, 0.95) is None
     found = Estimate(0.5, 0.4, 0.6, 9)
     assert sample_size.for_mean(found, 0.5, 0.975, (0, 1)) is None
-    for bound, answers in ((0.5, [[0, 1]] * 9), (0.0, [[1.0], [-1.0], [1.0]])):
-        more = sample_size.samples_for_mean(found, bound, answers, 0.95, (-1, 1))
-        assert more is None, "on the threshold, or one answer a prompt"
 
 
 def test_an_interval_of_a_mean_shrinks_with_the_root_of_n() -> None:
@@ -42,18 +37,3 @@ def test_an_interval_of_a_mean_shrinks_with_the_root_of_n() -> None:
     assert (
         sample_size.for_mean(Estimate(0.5, 0.4, 0.55, 100), 0.7, 0.975, (0, 1)) == 100
     )
-
-
-def test_more_answers_help_where_the_doubt_lies_within_prompts() -> None:
-    rng = np.random.default_rng(0)
-    answers = rng.choice([-1.0, 1.0], (100, 5), p=[0.45, 0.55]).tolist()
-    means = [float(np.mean(scores)) for scores in answers]
-    estimate = replace(bounded_mean(means, -1, 1), value=0.1)  # the true mean
-    needed = sample_size.samples_for_mean(estimate, 0.05, answers, 0.95, (-1, 1))
-    assert needed is not None
-    decided = 0
-    for _ in range(200):
-        more = rng.binomial(needed, 0.55, 100) * 2 / needed - 1
-        found = bounded_mean(more.tolist(), -1, 1)
-        decided += not found.lower <= 0.05 <= found.upper
-    assert 0.7 < decided / 200 < 0.9

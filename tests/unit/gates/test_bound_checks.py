@@ -2,7 +2,7 @@
 
 import pytest
 
-from refusal_checks.gates.estimates import BoundCheck
+from refusal_checks.gates.decision import BoundCheck
 from refusal_checks.gates.gate import AllowedRange, OnInconclusive, Outcome
 
 PASS, FAIL, OPEN = Outcome.PASS, Outcome.FAIL, Outcome.INCONCLUSIVE
