@@ -1,17 +1,16 @@
 """The command ``refusal-checks``: tools around a gate run. The gate itself runs in pytest.
 
-Every module of this package without a leading underscore, and every extension with commands,
-defines ``add(app: typer.Typer) -> None`` to add them.
+Every module of this package without a leading underscore defines ``add(app: typer.Typer) -> None``
+to add its commands.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
-from itertools import pairwise
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Annotated, cast
 
 import typer
@@ -39,16 +38,9 @@ def application() -> typer.Typer:
         rich_markup_mode="markdown",
     )
     app.callback()(_about)
-    names = extensions.Names("commands")
-    for extension in extensions.providers(__name__, __path__, "add"):
-        commands, groups = len(app.registered_commands), len(app.registered_groups)
-        with extensions.blamed(extension):
-            extension.module.add(app)
-        for command in app.registered_commands[commands:]:
-            name = str(command.name or getattr(command.callback, "__name__", ""))
-            names.add(name.lower().replace("_", "-"), extension.origin)
-        for group in app.registered_groups[groups:]:
-            names.add(str(group.name), extension.origin)
+    for module in iter_modules(__path__):
+        if not module.name.startswith("_"):
+            import_module(f"{__name__}.{module.name}").add(app)
     return app
 
 
@@ -82,27 +74,10 @@ def _about(
         load_extensions(thresholds)
 
 
-def _load_named(words: Sequence[str]) -> None:
-    """Load the extensions of the run files in the command line: they may add commands.
-
-    An error in such a file is reported by the command that reads it.
-    """
-    files = [value for word, value in pairwise(words) if word == "--thresholds"]
-    for word in words:
-        if word.startswith("--thresholds="):
-            files.append(word.partition("=")[2])
-    for name in files:
-        from refusal_checks.gates.thresholds import load_extensions
-
-        with suppress(UserError):
-            load_extensions([Path(name)])
-
-
 def main() -> None:
     """Run the command. An error is one message on stderr; wrong input gives exit code 4."""
     try:
         variables.require_known()
-        _load_named(sys.argv[1:])
         for fault in extensions.faults():
             _complain(fault)
         ended = application()(prog_name="refusal-checks", standalone_mode=False)

@@ -1,9 +1,9 @@
 """Extensions: other people's modules, from installed packages or from files that run files name.
 
 An extension is a module that defines what a module of this package does: ``BENCHMARKS``,
-``build`` (a way of judging), decorated metrics, ``write`` (a report format) or
-``add`` (commands), or one with ``provide`` (models by name). One module may hold several of these;
-docs/how-to/extending.md describes each.
+``build`` (a way of judging), decorated metrics or ``write`` (a report format), or one with
+``provide`` (models by name). One module may hold several of these; docs/how-to/extending.md
+describes each.
 """
 
 import hashlib
@@ -62,8 +62,6 @@ class Extension:
             yield f"way of judging {self.name}"
         if self.has("write"):
             yield f"report format {self.name}"
-        if self.has("add"):
-            yield "commands"
         if self.has("provide"):
             yield "models by name"
 

@@ -82,13 +82,13 @@ def test_what_a_module_defines_is_found(install: Install) -> None:
 
 def test_functions_that_a_module_imports_are_not_its_own(install: Install) -> None:
     install(
-        acme="from words_other import add, build",
-        other="def add(a, b): ...\nbuild = add",
+        acme="from words_other import write, build",
+        other="def write(a, b): ...\nbuild = write",
     )
     acme, other = extensions.known()
-    assert not acme.has("add")
+    assert not acme.has("write")
     assert not acme.has("build")
-    assert other.has("add")
+    assert other.has("write")
 
 
 @pytest.mark.parametrize(
