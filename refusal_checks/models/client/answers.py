@@ -18,6 +18,9 @@ from refusal_checks.models.client.server_errors import TransientError
 from refusal_checks.models.client.usage import tokens
 from refusal_checks.models.tool_calls import CALLED, with_calls
 
+LEAST = 128
+"""Fewest tokens of an answer that the context, rather than its own limit, may end."""
+
 _LONGEST_REASON = 64  # characters of a finish reason; the longest known has 15
 
 
@@ -25,7 +28,9 @@ def fills(
     answer: Completion, response: Any, limit: int, asked: int, context: int | None
 ) -> bool:
     """True if the context ended an answer before it had the tokens that were ``asked`` for."""
-    if answer.finish_reason != "length" or not 0 < answer.tokens < asked:
+    if answer.finish_reason != "length" or not (
+        min(LEAST, asked) <= answer.tokens < asked
+    ):
         return False
     if answer.tokens >= limit:
         return True

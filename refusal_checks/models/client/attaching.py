@@ -11,15 +11,15 @@ from refusal_checks.core.errors import EndpointError, ModelError
 from refusal_checks.core.prompts import Message
 from refusal_checks.core.sampling import SamplingBase
 from refusal_checks.core.text import clean, storable
+from refusal_checks.models.client.answers import LEAST
 from refusal_checks.models.client.classify import Classifier
 from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.client.moderation import Moderator
 from refusal_checks.models.client.server_errors import (
+    ATTEMPTS_BUSY,
     MALFORMED,
-    Patience,
     TransientError,
 )
-from refusal_checks.models.client.token_limits import LEAST
 from refusal_checks.models.client.transport import Access, HttpTransport
 from refusal_checks.models.client.usage import Usage
 from refusal_checks.models.names import Attached
@@ -31,7 +31,8 @@ QUESTION = "Say hello."
 TIMEOUT = 20.0
 """Seconds for the list of models, and for the answer to the first question."""
 
-BRIEF = Patience(attempts=3, longest=2.0)
+ATTEMPTS = 3
+"""Most attempts at the first question."""
 
 
 def attach(
@@ -45,20 +46,22 @@ def attach(
         number: counts the models of ``option`` from 1.
     """
     where = f"{option} {model.url}"
-    access = replace(access, api_key=api_key(option, number))
+    access = replace(
+        access, api_key=api_key(option, number), key_variable=_key_variable(option)
+    )
     contexts: Mapping[str, int | None] = {}
     try:
-        contexts = list_contexts(model.url, access.api_key)
+        contexts = list_contexts(model.url, replace(access, timeout=TIMEOUT))
     except EndpointError as fault:
         # A server may have no list of models.
         has_none = fault.status == 404 or (model.model and fault.status > 403)
         if not has_none:
-            raise ModelError(f"{where}: {_remedy(option, model, fault)}") from None
+            raise ModelError(f"{where}: {_explained(option, model, fault)}") from None
     name = choose(where, model.model, contexts)
 
     client = Client(model.url, name, extras=model, access=access)
     client.context = contexts.get(name)
-    client.patience = BRIEF
+    client.attempts = ATTEMPTS
     params = RequestParams.of(sampling)
     params = replace(params, max_tokens=min(params.max_tokens, LEAST))
     try:
@@ -66,11 +69,11 @@ def attach(
     except TimeoutError:
         pass  # it may be loading the model; the run waits longer, and says so
     except EndpointError as fault:
-        why = _remedy(option, model, fault)
+        why = _explained(option, model, fault)
         if contexts and name not in contexts:
             why = f"name one of its models ({_some(contexts)}): {why}"
         raise ModelError(f"{where}#{name}: {why}") from None
-    client.patience = Patience()
+    client.attempts = ATTEMPTS_BUSY
     client.usage = Usage()
     return client
 
@@ -93,29 +96,17 @@ async def _greet(client: Client, params: RequestParams, *, is_judge: bool) -> No
             client.classifies = True
 
 
-def _remedy(option: str, model: Attached, fault: EndpointError) -> str:
+def _explained(option: str, model: Attached, fault: EndpointError) -> str:
     """What to do about a server that does not answer as it should, and what it said."""
     role, status = option.lstrip("-"), fault.status
     said = str(fault).removeprefix(f"{model.url}: ")
-    if status in (401, 403):
-        variable = _key_variable(option)
-        do = f"set {variable} (or OPENAI_API_KEY) to a key that the server accepts"
-    elif status in (404, 405, 501):
-        do = "check the model's name, and the URL, which usually ends in /v1"
-    elif status == 429:
-        do = (
-            "wait a minute, then run the same command again; if that does not help, raise the "
-            "account's limit or its credit: the server takes no more requests"
-        )
-    elif status >= 500:
-        do = "look into the server's log: it fails"
-    elif status == 200:
+    if status == 200:
         do = "name the URL of its API, which usually ends in /v1: this one answers otherwise"
     elif status == 0 and isinstance(fault, TransientError):
         do = "start the server, or correct the URL: none answers there"
     elif model.template_kwargs and "chat_template_kwargs" in said:
         do = f"leave out {role}.template_variables: the server refuses them"
-    elif 400 <= status < 500:
+    elif said.startswith("HTTP 4"):
         does = "moderates no text" if model.moderates else "gives no chat completion"
         do = f"name another model, or change the settings of {role}: the server {does}"
     else:
@@ -142,14 +133,14 @@ def _key_variable(option: str) -> str:
     return f"REFUSAL_CHECKS_{option.lstrip('-').upper()}_API_KEY"
 
 
-def list_contexts(url: str, api_key: str) -> dict[str, int | None]:
+def list_contexts(url: str, access: Access) -> dict[str, int | None]:
     """The models that a server lists, each with its context length in tokens, if listed.
 
     Raises EndpointError without an answer of status 200; an answer of another form lists none.
     """
 
     async def fetch() -> Any:
-        async with HttpTransport(url, Access(api_key, TIMEOUT)) as server:
+        async with HttpTransport(url, access) as server:
             return await server.request("GET", "/models")
 
     listed, contexts = asyncio.run(fetch()), {}

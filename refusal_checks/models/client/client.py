@@ -16,6 +16,7 @@ from refusal_checks.core.records import Completion
 from refusal_checks.core.sampling import SamplingBase
 from refusal_checks.core.text import storable
 from refusal_checks.models.client.answers import (
+    LEAST,
     fills,
     read_choices,
     require_finished,
@@ -27,15 +28,14 @@ from refusal_checks.models.client.label_probabilities import (
     read_labels,
 )
 from refusal_checks.models.client.server_errors import (
+    ATTEMPTS_BUSY,
     MALFORMED,
-    Patience,
     PromptTooLongError,
     TransientError,
     error_words,
     named_field,
     retrying,
 )
-from refusal_checks.models.client.token_limits import LEAST, most_allowed, next_limit
 from refusal_checks.models.client.transport import Access, HttpTransport, Transport
 from refusal_checks.models.client.usage import Usage, tokens
 from refusal_checks.models.names import Attached, Extras, Served
@@ -148,8 +148,8 @@ class Client:
     Attributes:
         left_out: request fields that the server refused; further requests do without them. In
             place of ``max_tokens``, ``max_completion_tokens`` is sent.
-        patience: how long to retry; callers may set it.
-        context: most tokens of prompt and answer together, or of an answer alone, if known.
+        attempts: most attempts at one request; callers may set it.
+        context: most tokens of prompt and answer together, if known.
         answered: some of the model names in the server's answers.
         classifies: True for a sequence classifier, which gives labels and no text.
         moderates: True for a moderation endpoint, which gives categories of harm and no text.
@@ -168,7 +168,7 @@ class Client:
         self.url = url
         self.model = model
         self.left_out: set[str] = set()
-        self.patience = Patience()
+        self.attempts = ATTEMPTS_BUSY
         self.usage = Usage()
         self.answered: set[str] = set()
         self.classifies = False
@@ -210,20 +210,20 @@ class Client:
     async def chat(
         self, messages: Sequence[Message], options: RequestParams
     ) -> tuple[Completion, ...]:
-        """Request ``options.n`` answers to a conversation, within what the context leaves.
+        """Request ``options.n`` answers to a conversation.
 
-        A server that knows no ``n`` gives one.
+        A server that knows no ``n`` gives one. One that refuses so many tokens is asked for half of
+        them, and so on: each has words of its own for what prompt and context leave.
         """
         requested = options.max_tokens
         limit = min(requested, self.context or requested)
-        reasoning_end = self._reasoning_end
 
         def read(response: Any) -> tuple[Completion, ...]:
             choices = []
             for choice in read_choices(
                 response,
                 options.n,
-                reasoning_end,
+                self._reasoning_end,
                 judge_reasoning=self._judge_reasoning,
             ):
                 if fills(choice, response, limit, requested, self.context):
@@ -234,31 +234,11 @@ class Client:
         while True:
             try:
                 body = options.body | {"max_tokens": limit}
-                choices = await self.ask(messages, body, read)
-                break
+                return await self.ask(messages, body, read)
             except PromptTooLongError as fault:
-                words = str(fault)
-                smaller = next_limit(words, limit) if fault.status else None
-                if smaller is None:
+                if not fault.status or limit <= LEAST:
                     raise
-                most = most_allowed(words)
-                if most and most < limit:
-                    self.context = most
-                limit = smaller
-        self._require_room(choices, requested)
-        return choices
-
-    def _require_room(self, choices: Sequence[Completion], requested: int) -> None:
-        """Raise if too few tokens are left for an answer.
-
-        Some servers take a prompt that nearly fills the context.
-        """
-        rooms = [choice.room for choice in choices if choice.room]
-        left = min(rooms, default=requested)
-        if left < min(requested, LEAST):
-            raise PromptTooLongError(
-                f"{self.url}: the prompt leaves {left} tokens of the context"
-            )
+                limit = max(LEAST, limit // 2)
 
     async def label_probabilities(
         self,
@@ -348,7 +328,7 @@ class Client:
         """Send a request for the model to a path below ``url``; see ``ask``."""
         self.usage.retries -= 1  # the first attempt is none
         body = {"model": self.model, **fields}
-        answer: Read = await retrying(self.patience, self._try, path, body, read)
+        answer: Read = await retrying(self.attempts, self._try, path, body, read)
         return answer
 
     async def _try(
@@ -360,11 +340,12 @@ class Client:
         try:
             return read(answer)
         except MALFORMED as fault:
-            words = repr(fault)[:200]
-            with suppress(*MALFORMED):  # the answer may tell of an error
-                if answer.get("error"):
-                    words = error_words(json.dumps(answer))
-            problem = f"{self.url}: malformed answer of the server: {words}"
+            # Our own words, or else the answer, which may tell of an error.
+            words = str(fault) if isinstance(fault, ValueError) else ""
+            with suppress(*MALFORMED):
+                if not words or answer.get("error"):
+                    words = error_words(json.dumps(answer, ensure_ascii=False))
+            problem = f"{self.url}: malformed answer of the server: {words[:300]}"
             raise TransientError(problem, ANSWERED) from fault
 
     def count(self, answer: Any) -> None:
@@ -390,7 +371,7 @@ class Client:
         body = {"model": self.model, "prompt": label, "add_special_tokens": False}
         try:
             response: Any = await retrying(
-                self.patience, self._transport.post, TOKENIZE, body
+                self.attempts, self._transport.post, TOKENIZE, body
             )
             tokens = [int(token) for token in response["tokens"]]
         except TransientError:

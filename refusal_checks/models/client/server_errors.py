@@ -7,10 +7,9 @@ from asyncio import sleep
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from refusal_checks.core.errors import EndpointError
-from refusal_checks.models.client.token_limits import PROMPT_ALONE
 
 Returned = TypeVar("Returned")
 
@@ -33,12 +32,14 @@ ATTEMPTS_BUSY = 8
 
 _TOO_LONG = re.compile(
     r"context[ _](length|size|window)|max_new_tokens|max_model_len|"
-    r"max_(completion_)?tokens\b.{0,40}(too large|range|less than|at most|> ?\d)",
+    r"max_(completion_)?tokens\b.{0,40}(too large|range|less than|at most|> ?\d)|"
+    r"\b(prompt|input)\b((?!max_).){0,40}(too (long|large)|longer than|exceed(s|ed)\b)|"
+    r"input length should be|`inputs` must have less than",
     re.IGNORECASE,
 )
-"""How vLLM, SGLang, llama.cpp, TGI, OpenAI, Anthropic, Groq and DeepSeek say that prompt and answer
-do not fit, or that they allow fewer tokens of an answer."""
-
+"""How servers say that prompt and answer do not fit, or that they allow fewer tokens of an answer:
+vLLM, SGLang, llama.cpp, TGI, Ollama, OpenAI, Anthropic, Gemini, Mistral, Groq, Together, DeepSeek
+and Alibaba."""
 
 _FILTERS = ("content_filter", "data_inspection_failed", "1301")
 """Codes or types of an error by which the content filters of Azure and Moonshot, of Alibaba and of
@@ -76,20 +77,46 @@ class TransientError(EndpointError):
         self.attempts = attempts
 
 
-def error_for(url: str, status: int, text: str, retry_after: str = "") -> EndpointError:
-    """The exception for an HTTP error; ``retry_after`` is the header of that name, if any."""
-    message = f"{url}: HTTP {status}: {error_words(text)}"
+def error_for(
+    url: str, status: int, text: str, retry_after: str = "", key_variable: str = ""
+) -> EndpointError:
+    """The exception for an HTTP error: what to do, then what the server said.
+
+    Args:
+        retry_after: the header of that name, if any.
+        key_variable: the environment variable with the server's key, if there is one.
+    """
+    said = f"HTTP {status}: {error_words(text)}"
     if status == 400 and is_filtered(text):
-        return FilteredError(message, status)
-    is_too_long = _TOO_LONG.search(text) or PROMPT_ALONE.search(text)
-    if status in (400, 413, 422) and is_too_long:
-        return PromptTooLongError(message, status)
+        return FilteredError(f"{url}: {said}", status)
+    if status in (400, 413, 422) and _TOO_LONG.search(text):
+        return PromptTooLongError(
+            f"{url}: lower sampling.max_tokens (of a judge judge.max_tokens), or give the server "
+            f"a larger context: {said}",
+            status,
+        )
+    message = f"{url}: {_remedy(status, key_variable)}{said}"
     if status == 429:
         return TransientError(message, status, seconds(retry_after), ATTEMPTS_BUSY)
     # 501 means "not implemented", now and later; 408 that the request took too long to arrive.
     if status == 408 or (status >= 500 and status != 501):
         return TransientError(message, status, seconds(retry_after))
     return EndpointError(message, status)
+
+
+def _remedy(status: int, key_variable: str) -> str:
+    if status in (401, 403) and key_variable:
+        return (
+            f"set {key_variable} (or OPENAI_API_KEY) to a key that the server accepts: "
+        )
+    if status in (404, 405, 501):
+        return "check the model's name, and the URL, which usually ends in /v1: "
+    if status == 429:
+        return (
+            "wait a minute, then run the same command again; if that does not help, raise the "
+            "account's limit or its credit: the server takes no more requests: "
+        )
+    return "look into the server's log: it fails: " if status >= 500 else ""
 
 
 def is_filtered(text: str) -> bool:
@@ -135,17 +162,10 @@ def error_words(text: str) -> str:
     title = _TITLE.search(text[:2000])
     if error is None and title:  # of a proxy, or of a server that is no API
         return f'a web page, "{" ".join(title[1].split())}"'
-    try:
-        if not isinstance(error, dict):
-            return str(error or text)[:500]
-        message = str(error.get("message", error))
-        # OpenRouter says "Provider returned error", and puts the provider's message elsewhere.
-        metadata = error.get("metadata")
-        if isinstance(metadata, dict) and isinstance(metadata.get("raw"), str):
-            message += f": {metadata['raw']}"
-        return message[:500]
-    except (ValueError, RecursionError):  # too deep, or a number too long, to be shown
-        return text[:500]
+    if isinstance(error, dict):
+        error = error.get("message")
+    message = error if isinstance(error, str) else text
+    return message[:400] if message.strip() else "an empty reply"
 
 
 def named_field(refusal: EndpointError, fields: Iterable[str]) -> str:
@@ -165,15 +185,8 @@ def named_field(refusal: EndpointError, fields: Iterable[str]) -> str:
     return places[max(places)] if places else ""
 
 
-class Patience(NamedTuple):
-    """How often to try one request at most, and how many seconds a Retry-After may ask for."""
-
-    attempts: int = ATTEMPTS_BUSY
-    longest: float = WAIT_ASKED
-
-
 async def retrying(
-    patience: Patience, work: Callable[..., Awaitable[Returned]], *args: Any
+    attempts: int, work: Callable[..., Awaitable[Returned]], *args: Any
 ) -> Returned:
     """Call a coroutine function, and again after each TransientError; raises the last one."""
     attempt = 1
@@ -181,10 +194,10 @@ async def retrying(
         try:
             return await work(*args)
         except TransientError as fault:
-            if attempt >= min(fault.attempts, patience.attempts):
+            if attempt >= min(fault.attempts, attempts):
                 raise
             growing = min(WAIT_INITIAL * 2.0 ** (attempt - 1), WAIT_MAX)
-            wait = max(growing, min(fault.after, patience.longest))
+            wait = max(growing, min(fault.after, WAIT_ASKED))
         await sleep(wait + random.uniform(0, growing))  # spreads what failed together
         attempt += 1
 

@@ -63,6 +63,7 @@ class Access:
     """How to reach a server, and how long to wait for it.
 
     Attributes:
+        key_variable: the environment variable that messages name for the key.
         timeout: seconds for one request, from the moment it may be sent.
         outage: seconds without any answer after which no more requests are sent.
     """
@@ -71,6 +72,7 @@ class Access:
     timeout: float = 600.0
     pace: RequestPace = field(default_factory=RequestPace)
     outage: float = math.inf
+    key_variable: str = ""
 
 
 class HttpTransport:
@@ -171,7 +173,7 @@ class HttpTransport:
             raise TransientError(self._explained(fault)) from fault
 
     def _read(self, reply: aiohttp.ClientResponse, text: str) -> Any:
-        hidden = self._keys.hidden
+        text = self._keys.hidden(text)
         where = reply.headers.get("Location", "")
         if 300 <= reply.status < 400 and where:
             # An address without a scheme may hold a password, too.
@@ -183,12 +185,14 @@ class HttpTransport:
             )
         if reply.status != 200:
             after = reply.headers.get("Retry-After", "")
-            raise error_for(self.url, reply.status, hidden(text), after)
-        text = hidden(text, is_answer=True)
+            variable = self._access.key_variable
+            raise error_for(self.url, reply.status, text, after, variable)
         try:
             return decoded(text)
         except (ValueError, RecursionError):
             problem = f"not valid JSON but {reply.content_type[:60]}: {error_words(text)[:200]}"
+            if not text.strip():
+                problem = "an empty reply"
             raise TransientError(f"{self.url}: {problem}", reply.status) from None
 
     def _explained(self, fault: Exception) -> str:

@@ -10,7 +10,7 @@ from refusal_checks.core.errors import EndpointError, ModelError
 from refusal_checks.core.prompts import Message
 from refusal_checks.core.sampling import JudgeSampling, Sampling
 from refusal_checks.models.client.attaching import (
-    BRIEF,
+    ATTEMPTS,
     QUESTION,
     attach,
     list_contexts,
@@ -150,7 +150,7 @@ def test_each_fault_has_its_own_message_after_few_attempts(
         pytest.raises(ModelError, match=rf"--judge {server.url}#fake: {words}"),
     ):
         connect(server, "fake")
-    assert len(requests) <= BRIEF.attempts
+    assert len(requests) <= ATTEMPTS
 
 
 def test_a_server_that_is_not_there_is_named() -> None:
@@ -223,6 +223,7 @@ def test_the_models_of_a_server_are_listed_with_its_key() -> None:
         with pytest.raises(ModelError, match=r"REFUSAL_CHECKS_JUDGE_API_KEY.*401"):
             connect(server)
         server.max_model_len = 4096
-        assert list_contexts(server.url, "secret") == {"a": 4096, "b": 4096}
+        access = Access("secret")
+        assert list_contexts(server.url, access) == {"a": 4096, "b": 4096}
         server.max_model_len = -1
-        assert list_contexts(server.url, "secret") == {"a": None, "b": None}
+        assert list_contexts(server.url, access) == {"a": None, "b": None}

@@ -9,9 +9,9 @@ from aiohttp import web
 
 from refusal_checks.core.errors import EndpointError
 from refusal_checks.core.prompts import Message
-from refusal_checks.core.records import Completion
-from refusal_checks.core.verdicts import ABORTED
-from refusal_checks.models.client import client as module
+from refusal_checks.core.records import Completion, unusable
+from refusal_checks.core.verdicts import ABORTED, Reason
+from refusal_checks.models.client import answers
 from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.client.server_errors import PromptTooLongError
 from refusal_checks.models.client.usage import Usage
@@ -177,10 +177,10 @@ def vllm(body: Body) -> str:
     )
 
 
-def test_an_answer_gets_what_the_context_leaves_and_the_client_remembers_it() -> None:
+def test_a_server_that_refuses_so_many_tokens_is_asked_for_half_of_them() -> None:
     with FakeServer() as server:
         server.refusal = vllm
-        assert chat(server, 8192)[1] == 4096
+        chat(server, 8192)
         assert limits(server) == [8192, 4096]
         chat(server, 8192, context=4096)
         assert limits(server)[2:] == [4096]
@@ -196,12 +196,12 @@ def test_a_small_limit_of_the_user_s_is_not_made_smaller() -> None:
     assert limits(server) == [96]
 
 
-def test_a_server_that_adds_prompt_and_answer_is_asked_for_the_rest() -> None:
-    words = "maximum context length is 4096 tokens and your request has 96 input tokens"
+def test_a_prompt_that_leaves_too_little_is_given_up() -> None:
     with FakeServer() as server:
-        server.refusal = lambda body: words * (body["max_tokens"] > 4000)
-        chat(server, 8192)
-        assert limits(server) == [8192, 4000]
+        server.refusal = lambda body: "context_length_exceeded"
+        with pytest.raises(PromptTooLongError, match=r"lower sampling\.max_tokens"):
+            chat(server, 1000)
+    assert limits(server) == [1000, 500, 250, 128]
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ def test_an_answer_that_fills_the_context_says_so(
     monkeypatch: pytest.MonkeyPatch, asked: int, context: int | None, room: int
 ) -> None:
     """A prompt of six tokens, an answer of three."""
-    monkeypatch.setattr(module, "LEAST", 3)
+    monkeypatch.setattr(answers, "LEAST", 3)
     with FakeServer(lambda body: ["one two three"], finish_reason="length") as server:
         assert chat(server, asked, context)[0].room == room
 
@@ -225,9 +225,10 @@ def test_an_answer_that_fills_the_context_says_so(
 def test_a_few_tokens_that_a_server_leaves_are_no_answer() -> None:
     """vLLM takes a prompt that fills its context but for three tokens, and answers with these."""
     with FakeServer(lambda body: ["one two three"], finish_reason="length") as server:
-        with pytest.raises(PromptTooLongError, match="leaves 3 tokens of the context"):
-            chat(server, 8192, 9)
-        assert len(server.requests) == 1
+        answer, _ = chat(server, 8192, 9)
+    found = unusable(answer, 8192)
+    assert found
+    assert found.reason is Reason.UNFINISHED_ANSWER
 
 
 WORDS = "word " * 100
