@@ -41,53 +41,33 @@ def custom(name: str, table: BenchmarkTable) -> Benchmark:
     kind, judge = Kind.RECOGNITION, "multiple_choice"
     if table.expect:
         kind, judge = KINDS[table.expect], Benchmark.judge
-    guide = _rubric(here, table)
-
+    split, path = None, Path(table.file or "")
     if table.dataset:
-        split = hub.HubSplit(
-            table.dataset,
-            table.revision or "main",
-            table.split,
-            f"hub/{table.dataset}",
-        )
+        revision = table.revision or "main"
+        folder = f"hub/{table.dataset}"
+        split = hub.HubSplit(table.dataset, revision, table.split, folder)
+        text = f"split {table.split} of {table.dataset}"
+    else:
+        text = f"rows of {path.name}"
+        revision = "missing"  # or unreadable: reading the rows says so
+        with suppress(OSError):
+            if path.is_file():
+                revision = f"sha256:{sha256(path)}"
 
-        def of_hub(mirror: Path | None) -> list[Prompt]:
+    def load(mirror: Path | None) -> list[Prompt]:
+        if split:
             rows = list(hub.named(split.rows(mirror), split.repository))
             return _prompts(name, table, rows, split.repository)
-
-        text = f"split {table.split} of {table.dataset}"
-        return Benchmark(
-            name,
-            kind,
-            text,
-            of_hub,
-            split.revision,
-            judge,
-            (split,),
-            category_guide=guide,
-        )
-
-    path = Path(table.file or "")
-
-    def of_file(mirror: Path | None) -> list[Prompt]:
         try:
             rows = read_rows(path)
         except DataError as fault:
             raise DataError(f"{here} file: {fault}") from None
         return _prompts(name, table, rows, str(path))
 
-    revision = "missing"  # or unreadable: reading the rows says so
-    with suppress(OSError):
-        if path.is_file():
-            revision = f"sha256:{sha256(path)}"
+    files = (split,) if split else ()
+    guide = _rubric(here, table)
     return Benchmark(
-        name,
-        kind,
-        f"rows of {path.name}",
-        of_file,
-        revision,
-        judge,
-        category_guide=guide,
+        name, kind, text, load, revision, judge, files, category_guide=guide
     )
 
 
@@ -130,14 +110,15 @@ def _prompts(
         for kind, column in table.columns.items():
             if _text(row.get(column)):
                 groups[kind] = _text(row[column])
+        shown: tuple[Message, ...] = ()
+        if _text(row.get(judged)):
+            shown = _messages(row[judged], f"{place}: {judged}")
         prompt = Prompt(
             row_id,
             _messages(row.get(table.prompt), f"{place}: {table.prompt}"),
             groups,
             cluster=_text(row.get(table.cluster)) if table.cluster else "",
-            judge_sees=_messages(row[judged], f"{place}: {judged}")
-            if _text(row.get(judged))
-            else (),
+            judge_sees=shown,
         )
         if table.options is not None:
             prompt = answer_key.with_options(

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from refusal_checks.core import parquet
-from refusal_checks.core.errors import DataError, require_known
+from refusal_checks.core.errors import DataError
 from refusal_checks.core.files import LARGEST, read_bytes, why_no_file
 from refusal_checks.core.strict_json import parse_json
 from refusal_checks.core.suggestions import near
@@ -151,32 +151,6 @@ def require_in_data(
     if name not in names:
         hint = near(name, sorted(filter(is_name, names))) or "."
         raise DataError(f'{where}: no {what} "{name}"{hint} Known: {listed(names)}')
-
-
-def find_columns(
-    path: Path,
-    columns: Sequence[str],
-    usual: Mapping[str, Sequence[str]],
-    given: Mapping[str, str],
-    option: str,
-) -> dict[str, str]:
-    """The column of each field that a file with these columns has.
-
-    ``usual`` lists the usual names of each field's column, best first; ``given`` has the user's
-    own, from ``option``.
-    """
-    for field, column in given.items():
-        require_known(field, usual, f"{option} {field}={column}", "field", DataError)
-        require_in_data(column, columns, f"{path}: {option} {field}={column}")
-    by_field = {}
-    for field, names in usual.items():
-        if field in given:
-            names = [given[field]]
-        for name in names:
-            if name in columns:
-                by_field[field] = name
-                break
-    return by_field
 
 
 def read_columns(path: Path, columns: Sequence[str]) -> list[dict[str, Any]]:

@@ -33,31 +33,22 @@ def read_table(file: Path | BinaryIO, where: object) -> Table:
     batches = []
     try:
         with parquet.ParquetFile(file) as packed:
-            about, schema = packed.metadata, packed.schema_arrow
-            groups = map(about.row_group, range(about.num_row_groups))
-            packed_size = sum(group.total_byte_size for group in groups)
-            _require_small(
-                max(packed_size, CELL * about.num_rows * about.num_columns), where
-            )
-            size = 0
+            schema, about = packed.schema_arrow, packed.metadata
+            size = CELL * about.num_rows * about.num_columns
             # In small parts: a value is repeated at no cost to the file.
             for batch in packed.iter_batches(batch_size=64):
                 batches.append(batch)
                 size += batch.nbytes
-                _require_small(size, where)
+                if size > LARGEST:
+                    raise DataError(
+                        f"{where}: put a smaller file there: its rows take more than "
+                        f"{LARGEST >> 20} MiB once they are unpacked"
+                    )
     except (OSError, pyarrow.ArrowException) as fault:
         raise DataError(
             f"{where}: not a Parquet file that can be read: {fault}"
         ) from None
     return pyarrow.Table.from_batches(batches, schema)
-
-
-def _require_small(size: int, where: object) -> None:
-    if size > LARGEST:
-        raise DataError(
-            f"{where}: put a smaller file there: its rows take more than {LARGEST >> 20} MiB once "
-            "they are unpacked"
-        )
 
 
 def rows(table: Table) -> Iterator[dict[str, Any]]:

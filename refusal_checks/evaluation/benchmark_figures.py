@@ -46,9 +46,6 @@ def figures_of(
         added["unmeasured"] = _unmeasured_languages(records, check)
     if any(isinstance(judge, LabelsJudge) for judge in judges):
         added["labels"] = _labels(records)
-    if any(judge.verdict_alone for judge in judges):
-        # Judges then name no categories.
-        added["refusal_categories"] = {}
     return replace(
         figures,
         parts=about.parts,

@@ -98,7 +98,6 @@ def manifest(
         judge_reasoning=answering.judge_reasoning,
         multiple_choice=config.multiple_choice.model_dump(mode="json"),
         judge_sampling=judging.sampling.model_dump(mode="json") | {"max_tokens": usual},
-        verdicts_alone=_verdicts_alone(judges),
         judge_thresholds=_thresholds(judges),
         partial_refusals=judging.partial,
         servers=servers,
@@ -162,14 +161,6 @@ def _picked(model: Model) -> str | None:
     if isinstance(model, Served) and not is_classifier(model):
         return template.picked(model.path)
     return template.picked(model.model) if isinstance(model, Attached) else None
-
-
-def _verdicts_alone(judges: Judges) -> tuple[str, ...]:
-    names = []
-    for name, panel in judges.items():
-        if any(judge.verdict_alone for judge in panel):
-            names.append(name)
-    return tuple(names)
 
 
 def _thresholds(judges: Judges) -> str:

@@ -35,8 +35,6 @@ class Judge:
             stored.
         prompt_hash: fingerprint of the instructions; empty without any.
         samples: number of verdicts that it draws for one answer.
-        verdict_alone: True if it leaves out the reasons that it could write before a verdict. With
-            them it is another judge.
         gives_probabilities: True if its verdicts have the probability of a refusal.
         thresholds: for such a judge, from which probability an answer counts as a refusal.
         partial: what partial refusals count as, where a judge tells them from full ones.
@@ -53,7 +51,6 @@ class Judge:
     identity: str | None = None
     prompt_hash: str = ""
     samples: int = 1
-    verdict_alone: bool = False
     gives_probabilities: bool = False
     thresholds: Thresholds = Thresholds()
     partial: PartialCount = "refusal"
@@ -187,6 +184,13 @@ class JudgeSetup:
         That is the user's or the model's, if it measures the same; else ``own``. ModelError if the
         model is a guard of unknown form, or of a form that measures something else.
         """
+        if own == "refusal" and not self.rationales:
+            if self.template is not None and self.prompts is None:
+                raise ModelError(
+                    "judge.rationales=false: leave it out: with judge.prompt, your prompt says "
+                    "what the judge writes"
+                )
+            own = "verdict"
         usual = template.load(own)
         criterion = usual.metadata.measures
         if self.prompts is not None:

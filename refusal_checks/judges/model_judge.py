@@ -66,13 +66,11 @@ class Reading:
         prompt: name of its own prompt, which also tells what it measures.
         verdict: makes a verdict of what a reply says.
         form: the form that its own prompt asks for; None if that asks for probabilities.
-        alone: the form of a verdict without reasons; None if there is no such form.
     """
 
     prompt: str
     verdict: Callable[[Statement], Judgement]
     form: Form | None = None
-    alone: Form | None = None
 
 
 @dataclass(eq=False)
@@ -96,7 +94,6 @@ class ModelJudge(Judge):
     samples: int = 1
     max_tokens: int = 0
     expected: str = ""
-    verdict_alone: bool = False
     gives_probabilities: bool = False
     rules: Callable[[Prompt, Completion], Judgement | None] | None = None
     settle: Callable[[Prompt, Completion, Judgement], Judgement] | None = None

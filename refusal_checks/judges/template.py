@@ -1,9 +1,7 @@
 """Judge prompts: Markdown files that turn an exchange into messages for a judge.
 
 A file begins with front matter (``prompt_metadata``). The rest are turns, each below a line that
-names it (``SECTIONS``). The constant part comes first, for the engine's prefix cache. Instructions
-on the form of the answer may stand between the lines ``ORDER`` and ``ALONE``; if only the verdict
-is asked for, the text after ``ALONE`` replaces them.
+names it (``SECTIONS``). The constant part comes first, for the engine's prefix cache.
 """
 
 from __future__ import annotations
@@ -38,19 +36,7 @@ an assistant, so that the judge's own chat template lays it out."""
 SECTIONS = (SYSTEM, "user", "assistant", EXCHANGE)
 """What a line such as ``===== user =====`` may name."""
 
-ORDER = "===== output ====="
-ALONE = "===== verdict alone ====="
-"""Begin what orders the form of the answer, and what takes its place, which lasts to the end of the
-section. Any section may have both, and one must have them for ``judge.rationales = false`` if
-the judge writes reasons."""
-
 _SECTION = re.compile(rf"^===== ({'|'.join(SECTIONS)}) =====$", re.MULTILINE)
-
-_ORDERS = re.compile(
-    rf"^{ORDER}\n(?P<whole>.*?)\n{ALONE}\n(?P<alone>.*?)"
-    rf"(?=\n===== (?:{'|'.join(SECTIONS)}) =====$|\Z)",
-    re.DOTALL | re.MULTILINE,
-)
 
 
 @dataclass(frozen=True)
@@ -76,14 +62,12 @@ class JudgePrompt:
     Attributes:
         sections: its turns in order; at most one system message, which is the first.
         sha256: digest of the file, without what changes no verdict, in hexadecimal.
-        alone: the prompt that asks for the verdict alone; None if the file has none.
     """
 
     name: str
     metadata: PromptMetadata
     sections: tuple[Section, ...]
     sha256: str
-    alone: JudgePrompt | None = None
 
     @property
     def system(self) -> str:
@@ -101,10 +85,9 @@ class JudgePrompt:
             return self
         text = guide.read_text(encoding="utf-8").strip()
         digest = hashlib.sha256(f"{self.sha256}\n{text}".encode()).hexdigest()
-        alone = self.alone.with_rubric(guide) if self.alone else None
         system = Section(SYSTEM, f"{self.system}\n\n# Rubric\n\n{text}".strip())
         others = tuple(each for each in self.sections if each.name != SYSTEM)
-        return replace(self, sections=(system, *others), sha256=digest, alone=alone)
+        return replace(self, sections=(system, *others), sha256=digest)
 
     def messages(
         self, prompt: Prompt, answer: str, limit: int | None = None
@@ -166,11 +149,7 @@ def marker(request: str, answer: str) -> str:
 
 @read_once
 def load(name: str) -> JudgePrompt:
-    """Load a judge prompt by name: one of this package's, or the path of a Markdown file.
-
-    The lines ``ORDER`` and ``ALONE``, with the text after the latter, change nothing in a prompt
-    that asks for reasons too, not even its digest.
-    """
+    """Load a judge prompt by name: one of this package's, or the path of a Markdown file."""
     own = {file.stem: file for file in FOLDER.glob("*.md")}
     path = Path(name) if name.endswith(".md") else own.get(name)
     if path is None or not path.is_file():
@@ -178,17 +157,7 @@ def load(name: str) -> JudgePrompt:
             f"judge.prompt {name}: no such judge prompt. Known: {', '.join(sorted(own))}, "
             "or a .md file"
         )
-    text = _text(path, f"judge.prompt {name}")
-    whole = _prompt(name, ordered(text))
-    if _ORDERS.search(text):
-        alone = _prompt(name, ordered(text, "alone"))
-        digest = hashlib.sha256(f"{ALONE}\n{alone.sha256}".encode()).hexdigest()
-        return replace(whole, alone=replace(alone, sha256=digest))
-    if ALONE in text:
-        raise ModelError(
-            f"judge.prompt {name}: write a line {ORDER} above what the line {ALONE} replaces"
-        )
-    return whole
+    return _prompt(name, _text(path, f"judge.prompt {name}"))
 
 
 def _text(path: Path, where: str) -> str:
@@ -217,11 +186,6 @@ def picked(*names: str) -> str | None:
         if metadata.suits(*names):
             return prompt
     return None
-
-
-def ordered(text: str, way: str = "whole") -> str:
-    """A file's text with one of its two instructions on the form of the answer."""
-    return _ORDERS.sub(lambda orders: orders[way], text)
 
 
 def _prompt(name: str, text: str) -> JudgePrompt:

@@ -20,7 +20,6 @@ from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion, average
 from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Invalid, Judgement, Reason
-from refusal_checks.judges import template
 from refusal_checks.judges.judge import JudgeSetup
 from refusal_checks.judges.model_judge import (
     Form,
@@ -31,6 +30,7 @@ from refusal_checks.judges.model_judge import (
 )
 from refusal_checks.judges.parsing import (
     MOST_CHARACTERS,
+    one_of,
     unreadable,
     without_ends,
     without_reasoning,
@@ -63,25 +63,15 @@ REFUSED = frozenset({400, 404, 415, 422, 501})
 
 
 def judge(setup: JudgeSetup, prompt: JudgePrompt, reading: Reading) -> ModelJudge:
-    """Make the judge; ``judge.rationales`` may leave reasons out of its verdicts."""
+    """Make the judge."""
     metadata, sampling = prompt.metadata, setup.sampling
     form = reading.form
     if form is None or metadata.reads != "json":
+        # A fine-tuned judge writes the form of its training by itself.
+        is_held = metadata.reads == "label" and not metadata.models
+        schemas = (one_of(metadata.labels),) if is_held else ()
         version = form.version if form else 1
-        form = Form(parser(prompt, reading.verdict), (), version)
-    gives_reasons = metadata.reads == "json" or any(
-        "(?P<rationale>" in pattern for pattern in metadata.pattern
-    )
-    verdict_alone = False
-    if not setup.rationales and reading.alone and gives_reasons:
-        if prompt.alone is None:
-            raise ModelError(
-                f"judge.rationales=false: in {prompt.name}, write a line {template.ORDER} "
-                f"above what orders the form of the answer, and below that a line {template.ALONE} "
-                'and the order to reply "refusal" or "compliance" alone; or leave out '
-                "judge.rationales. Only these lines tell how to ask for the verdict alone"
-            )
-        prompt, form, verdict_alone = prompt.alone, reading.alone, True
+        form = Form(parser(prompt, reading.verdict), schemas, version)
     schema = form.schemas[-1] if form.schemas else None
     return ModelJudge(
         setup,
@@ -94,7 +84,6 @@ def judge(setup: JudgeSetup, prompt: JudgePrompt, reading: Reading) -> ModelJudg
         samples=sampling.samples,
         max_tokens=sampling.max_tokens,
         expected=_expected(schema) or f"the form of {prompt.name}",
-        verdict_alone=verdict_alone,
     )
 
 
@@ -259,7 +248,8 @@ def parser(prompt: JudgePrompt, verdict: Callable[[Statement], Judgement]) -> Pa
 
 
 def _by_label(metadata: PromptMetadata, output: str) -> Statement | None:
-    label = _LABEL.fullmatch(output)
+    # Only a fine-tuned judge is not held to a schema, in which a label is a JSON text.
+    label = _LABEL.fullmatch(output if metadata.models else output.strip('"'))
     meaning = meaning_of(label[1], metadata.labels) if label else None
     if label is None or meaning is None:
         return None

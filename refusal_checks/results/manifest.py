@@ -147,8 +147,6 @@ class Manifest(_Facts):
     filtered: str = "invalid"  # how answers count that a content filter withheld
     multiple_choice: Mapping[str, Any] = {}
     judge_sampling: Mapping[str, Any] = {}
-    # benchmarks whose judges gave verdicts alone (judge.rationales)
-    verdicts_alone: tuple[str, ...] = ()
     # from which probability on an answer counts as a refusal; empty if no judge gives any
     judge_thresholds: str = ""
     # what partial refusals count as: one side, or against the model (own)
@@ -250,9 +248,6 @@ class Manifest(_Facts):
             for name in names
         }
 
-    def rationales_of(self, benchmark: str) -> str:
-        return "none" if benchmark in self.verdicts_alone else "all"
-
 
 def _settings_refused(
     names: Iterable[str], settings: Mapping[str, Any]
@@ -276,7 +271,6 @@ def conditions(manifest: Manifest, benchmark: str) -> dict[str, str]:
     facts = {
         "judge": ", ".join(map(_judge, judges.values())),
         "judge prompt": ", ".join(manifest.judge_prompts[benchmark].values()),
-        "rationales": manifest.rationales_of(benchmark),
     }
     if manifest.judge_thresholds:
         facts["judge thresholds"] = manifest.judge_thresholds

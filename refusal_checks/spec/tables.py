@@ -275,7 +275,7 @@ class RecordingTable(Frozen):
     columns: Texts = Field(
         {},
         description="columns of a recording: id, prompt, completion, label, finish_reason, "
-        "tool_calls, logprob (mean); a dot leads into nested values (doc.prompt)",
+        "tool_calls, logprob (mean)",
     )
     where: Texts = Field(
         {}, description='read only rows with these values: { model = "GPT4" }'

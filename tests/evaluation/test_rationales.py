@@ -59,9 +59,9 @@ def test_without_reasons_every_verdict_stands_alone(briefly: Project) -> None:
     assert asked(briefly) == Counter(candidate=80, alone=80)
     assert {
         each.judgement.rationale for each in found.result.records("smoke_unsafe")
-    } == {""}
+    } == {"says refusal"}
     benchmark = found.summary["benchmarks"]["smoke_unsafe"]
-    assert benchmark["refusal_categories"] == {}
+    assert benchmark["refusal_categories"] == {"unnamed": 80}
     assert benchmark["figures"]["rejection_rate"]["value"] == 1.0
 
 
@@ -69,11 +69,10 @@ def test_verdicts_alone_and_with_reasons_are_those_of_two_judges(
     briefly: Project,
 ) -> None:
     briefly.evaluate(**WHOLE)
-    found = briefly.evaluate(**ALONE, **REUSE)
+    briefly.evaluate(**ALONE, **REUSE)
     assert asked(briefly) == Counter(candidate=80, whole=80, alone=80)
-    assert found.summary["manifest"]["verdicts_alone"] == ["smoke_unsafe"]
     briefly.refuses(
-        "not comparable*other rationales: none then, all now",
+        "not comparable*other judge prompt: *",
         baseline_path="last",
         **WHOLE,
     )

@@ -14,7 +14,6 @@ from refusal_checks.judges.model_judge import Form, Reading, Statement
 from refusal_checks.judges.parsing import (
     last_verdict,
     one_of,
-    parse_label,
     strict_object,
 )
 from refusal_checks.judges.prompt_metadata import PARTIAL, REFUSING
@@ -86,29 +85,6 @@ def parse_verdict(text: str) -> Binary | Invalid:
     return Binary(verdict.verdict, category, storable(verdict.rationale))
 
 
-class _Alone(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-    verdict: Label
-
-
-CHOICE = one_of(Label)
-"""One of the labels, and no more tokens than it needs."""
-
-ALONE = strict_object(verdict=CHOICE)
-"""The same for servers whose schemas must be objects."""
-
-
-def parse_alone(text: str) -> Binary | Invalid:
-    label = parse_label(text)
-    if not isinstance(label, Invalid):
-        return label
-    verdict = last_verdict(text, _Alone)
-    if isinstance(verdict, Invalid):
-        return verdict
-    return Binary(verdict.verdict)
-
-
 def verdict(statement: Statement) -> Binary:
     """The verdict that a reply of another form gives."""
     refused = statement.meaning in REFUSING
@@ -128,7 +104,6 @@ READING = Reading(
     "refusal",
     verdict,
     form=Form(parse_verdict, (CONSISTENT, SCHEMA), version=3),
-    alone=Form(parse_alone, (CHOICE, ALONE), version=1),
 )
 
 

@@ -1,4 +1,4 @@
-"""Find a recording's columns, and read the answers in one of its rows.
+"""Find a recording's columns, and read the answer in one of its rows.
 
 Columns are found by their usual names (``COLUMNS``) or as ``recording.columns`` maps them.
 """
@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from refusal_checks.core.data_files import find_columns, header
-from refusal_checks.core.errors import DataError
+from refusal_checks.core.data_files import header, require_in_data
+from refusal_checks.core.errors import DataError, require_known
 from refusal_checks.core.records import Completion
 from refusal_checks.core.strict_json import parse_json
 from refusal_checks.core.text import brief, listed, storable
@@ -20,7 +20,7 @@ from refusal_checks.models.client.answers import calling, read_reason, reasoned
 from refusal_checks.models.client.reasoning import split_reasoning
 
 Row = Mapping[str, Any]
-"""A prompt and its answers, by column."""
+"""A prompt and an answer, by column."""
 
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     "id": ("id", "prompt_id"),
@@ -33,9 +33,6 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
 }
 """Usual column names of each field; the first that the file has is taken."""
 
-BESIDE = ("label", "finish_reason", "tool_calls", "logprob")
-"""Fields that may be lists beside a list of answers."""
-
 LEAST_LOGPROB = -math.log(1e7)
 """No sampled answer is less probable per token than guessing among ten million tokens, so a number
 below is a total."""
@@ -46,8 +43,7 @@ class ReplayOptions:
     """How a file of recorded answers is read: the table ``recording`` of a run file.
 
     Attributes:
-        columns: column by field (a key of ``COLUMNS``), for columns with other names; a dot leads
-            into nested values, as in ``doc.prompt``.
+        columns: column by field (a key of ``COLUMNS``), for columns with other names.
         labels: meaning of labels, by their text in lower case; other labels stay as they are.
         labelled_by: who gave the labels: ``people``, a model's name, or empty if unknown.
         only: read only rows with these values, by column.
@@ -73,11 +69,16 @@ def columns_of(
     Raises DataError unless there are answers, and prompts or ids.
     """
     names = header(rows)
-    nested = []
-    for column in given.values():
-        if any(cell(row, column) is not None for row in rows):
-            nested.append(column)
-    columns = find_columns(path, [*names, *nested], COLUMNS, given, "recording.columns")
+    for name, column in given.items():
+        option = f"recording.columns {name}={column}"
+        require_known(name, COLUMNS, option, "field", DataError)
+        require_in_data(column, names, f"{path}: {option}")
+    columns = {}
+    for name, usual in COLUMNS.items():
+        for column in [given[name]] if name in given else usual:
+            if column in names:
+                columns[name] = column
+                break
     if "completion" not in columns or not {"id", "prompt"} & columns.keys():
         raise DataError(
             f"{path}: needs a column with answers ({', '.join(COLUMNS['completion'])}) and one "
@@ -86,21 +87,6 @@ def columns_of(
             '\'recording.columns={completion="COLUMN",prompt="COLUMN"}\''
         )
     return columns
-
-
-def cell(row: Row, column: str) -> Any:
-    """A row's value in a column; ``doc.prompt`` and ``resps.0`` look into nested values."""
-    if column in row:
-        return row[column]
-    value: Any = row
-    for part in column.split("."):
-        if isinstance(value, Mapping):
-            value = value.get(part)
-        elif isinstance(value, list) and part.isdecimal():
-            value = value[int(part)] if int(part) < len(value) else None
-        else:
-            return None
-    return value
 
 
 def text_of(value: Any) -> str:
@@ -114,63 +100,46 @@ def key_of(where: str, row: Row, column: str | None) -> str:
     """A row's id or prompt, from its column; empty if there is no such column."""
     if column is None:
         return ""
-    value = cell(row, column)
+    value = row.get(column)
     if value is None or isinstance(value, (list, Mapping)):
         raise DataError(f"{where}: {column}: write a text in each row")
     return storable(str(value)).strip()
 
 
-def answers_in(
+def answer_in(
     where: str, row: Row, columns: Mapping[str, str], how: ReplayOptions
-) -> list[Completion]:
-    """A row's answers: one, or one per item of a list; other columns may then hold lists too.
-
-    An answer is a text, a chat message as OpenAI's servers send it, or None if there was none.
-    """
+) -> Completion:
+    """A row's answer: a text, a chat message as OpenAI's servers send it, or None for none."""
     column = columns["completion"]
-    value = cell(row, column)
-    if column not in row and "." not in column:
+    if column not in row:
         raise DataError(
             f"{where}: {column}: write an answer, or null if there was none"
         )
-    answers = value if isinstance(value, list) else [value]
-    beside = {}
-    for name in BESIDE:
-        given = cell(row, columns[name]) if name in columns else None
-        if not isinstance(value, list) or not isinstance(given, list):
-            given = [given] * len(answers)
-        if len(given) != len(answers):
-            raise DataError(
-                f"{where}: {columns[name]} has {len(given)} items for {len(answers)} answers"
-            )
-        beside[name] = given
-
-    read = []
-    for index, answer in enumerate(answers):
-        own = {name: values[index] for name, values in beside.items()}
-        message = answer if isinstance(answer, Mapping) else {"content": answer}
-        if own["tool_calls"]:
-            calls = _tool_calls(f"{where}: {columns['tool_calls']}", own["tool_calls"])
-            message = {**message, "tool_calls": calls}
-        try:
-            text, reasoning = split_reasoning(message, how.reasoning_end)
-            text = storable(text)
-        except (TypeError, KeyError, AttributeError):
-            raise DataError(
-                f"{where}: {column}: write a text, or a message with content"
-            ) from None
-        completion = Completion(
-            text,
-            finish_reason=read_reason(own["finish_reason"] or "stop"),
-            mean_logprob=_mean_logprob(where, columns, own["logprob"]),
-            label=_label(own["label"], how.labels),
-            reasoning=reasoning,
-        )
-        completion = calling(completion, message)
-        if how.judge_reasoning:
-            completion = reasoned(completion, message, how.reasoning_end)
-        read.append(completion)
-    return read
+    answer = row[column]
+    message = answer if isinstance(answer, Mapping) else {"content": answer}
+    beside = {name: row.get(column) for name, column in columns.items()}
+    if beside.get("tool_calls"):
+        calls = _tool_calls(f"{where}: {columns['tool_calls']}", beside["tool_calls"])
+        message = {**message, "tool_calls": calls}
+    try:
+        text, reasoning = split_reasoning(message, how.reasoning_end)
+        text = storable(text)
+    except (TypeError, KeyError, AttributeError):
+        raise DataError(
+            f"{where}: {column}: write a text, or a message with content"
+        ) from None
+    label = beside.get("label")
+    completion = Completion(
+        text,
+        finish_reason=read_reason(beside.get("finish_reason") or "stop"),
+        mean_logprob=_mean_logprob(where, columns, beside.get("logprob")),
+        label=None if label is None else _label(text_of(label), how.labels),
+        reasoning=reasoning,
+    )
+    completion = calling(completion, message)
+    if how.judge_reasoning:
+        return reasoned(completion, message, how.reasoning_end)
+    return completion
 
 
 def _tool_calls(where: str, value: Any) -> list[Any]:
@@ -186,10 +155,7 @@ def _tool_calls(where: str, value: Any) -> list[Any]:
     return calls
 
 
-def _label(value: Any, meanings: Mapping[str, str]) -> str | None:
-    if value is None:
-        return None
-    text = text_of(value)
+def _label(text: str, meanings: Mapping[str, str]) -> str:
     return storable(meanings.get(text.strip().lower(), text))
 
 

@@ -2,7 +2,7 @@
 
 A sample's prompt is its last user message, its epochs are the prompt's samples. An answer is the
 text of an output's choice, with all tool calls since the prompt. A sample that ended in an error
-has no answer. Scores are labels by name: ``columns = { label = "scores.NAME.value" }``.
+has no answer. Scores are labels by name: ``columns = { label = "scores.NAME" }``.
 """
 
 from pathlib import Path
@@ -39,10 +39,14 @@ def rows_of(path: Path, may_be_partial: bool) -> list[dict[str, Any]]:
         raise DataError(
             f"{path}: no samples: was the log written with --no-log-samples?"
         )
-    return [_row(sample) for sample in log.samples]
+    rows = []
+    for sample in log.samples:
+        rows += _rows(sample)
+    return rows
 
 
-def _row(sample: Any) -> dict[str, Any]:
+def _rows(sample: Any) -> list[dict[str, Any]]:
+    """One row for each choice of a sample's output."""
     prompt = sample.input
     if not isinstance(prompt, str):
         asked = [turn.text for turn in prompt if turn.role == "user"]
@@ -56,23 +60,21 @@ def _row(sample: Any) -> dict[str, Any]:
             for call in turn.tool_calls or []:
                 calls.append({"function": call.function, "arguments": call.arguments})
 
-    answers, reasons = [], []
-    for choice in [] if sample.error else sample.output.choices:
+    row = {"id": sample.id, "epoch": sample.epoch, "prompt": prompt, "completion": None}
+    for name, score in (sample.scores or {}).items():
+        row[f"scores.{name}"] = score.value
+    if sample.error:
+        return [row]
+    rows = []
+    for choice in sample.output.choices:
         content = choice.message.content
         parts = [] if isinstance(content, str) else content
         thoughts = [part.reasoning for part in parts if part.type == "reasoning"]
-        answers.append(
-            {
-                "content": choice.message.text,
-                "reasoning": "\n".join(thoughts),
-                "tool_calls": calls,
-            }
-        )
-        reasons.append(choice.stop_reason)
-    row = {"id": sample.id, "epoch": sample.epoch, "prompt": prompt}
-    row["completion"] = answers or None
-    if set(reasons) - {"unknown"}:
-        row["finish_reason"] = reasons
-    scores = sample.scores or {}
-    row["scores"] = {name: {"value": score.value} for name, score in scores.items()}
-    return row
+        answer = {
+            "content": choice.message.text,
+            "reasoning": "\n".join(thoughts),
+            "tool_calls": calls,
+        }
+        known = choice.stop_reason.replace("unknown", "")
+        rows.append({**row, "completion": answer, "finish_reason": known})
+    return rows

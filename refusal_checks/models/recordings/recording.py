@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import shlex
 from collections import Counter
@@ -17,9 +16,6 @@ from refusal_checks.core.redaction import redacted
 from refusal_checks.core.store import Store
 from refusal_checks.core.text import brief, clean
 
-COMPARED = 2_000
-"""Most ids of a file that are compared with one that it lacks."""
-
 
 @dataclass(frozen=True)
 class Recording:
@@ -29,15 +25,15 @@ class Recording:
         found: answers by a prompt's id and text: all of them by its text alone (the id is empty);
             those of rows without the text of any prompt by the id alone (the text is empty).
         texts: by id, the recorded text of a row that was found by its id; empty if it has none.
-        ids: all ids of the file; empty if it has no column for them.
+        first_id: the id of its first row; empty if it has no column for them.
         model: whose answers they are, as the file says; empty if it does not.
-        repeats: says which rows, or which prompts, stand there more often than others; else empty.
+        repeats: says which rows stand there more than once; else empty.
     """
 
     path: Path
     found: Mapping[tuple[str, str], tuple[Completion, ...]]
     texts: Mapping[str, str]
-    ids: Sequence[str] = ()
+    first_id: str = ""
     model: str = ""
     repeats: str = ""
 
@@ -70,8 +66,9 @@ class Recording:
         missing = [prompt for prompt in prompts if not self.answers(prompt)]
         if missing:
             first = ", ".join(clean(prompt.id, 60) for prompt in missing[:3])
-            near = difflib.get_close_matches(missing[0].id, self.ids[:COMPARED], 1, 0)
-            known = f"; the nearest id is {brief(near[0])}" if near else ""
+            known = (
+                f"; its own first id is {brief(self.first_id)}" if self.first_id else ""
+            )
             raise DataError(
                 f"{self.path}: record the rest, or gate what there is with "
                 f"--set recording.partial=true: no answers for {len(missing)} of the "
@@ -120,14 +117,11 @@ class Recording:
         ]
         if unknown:
             shown = ", ".join(f"{brief(label)} ({n})" for label, n in unknown[:5])
-            more = f" and {len(unknown) - 5} more" if len(unknown) > 5 else ""
-            example = (
-                f'recording.labels={{{json.dumps(clean(unknown[0][0], 40))}="refusal"}}'
-            )
+            first = json.dumps(clean(unknown[0][0], 40))
             raise DataError(
                 f"{self.path}: --judge labels: say what these labels of {benchmark} mean, "
-                f"refusal, compliance or invalid: {shown}{more}. For example: "
-                f"--set {shlex.quote(example)}"
+                f"refusal, compliance or invalid: {shown}. For example: --set "
+                + shlex.quote(f'recording.labels={{{first}="refusal"}}')
             )
         return blank
 

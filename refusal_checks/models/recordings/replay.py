@@ -1,8 +1,8 @@
 """Read a file of recorded answers in place of a candidate.
 
 Files are tables (CSV, JSON, JSONL, Parquet) or Inspect's logs (``inspect_logs``). A row is one
-answer, or a list of them; all answers to one prompt are its samples, in file order. A row answers
-the prompt that has exactly its text, else the prompt that has its id.
+answer; all answers to one prompt are its samples, in file order. A row answers the prompt that has
+exactly its text, else the prompt that has its id.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from refusal_checks.core.text import clean, count
 from refusal_checks.models.recordings import inspect_logs
 from refusal_checks.models.recordings.columns import (
     ReplayOptions,
-    answers_in,
-    cell,
+    answer_in,
     columns_of,
     key_of,
     text_of,
@@ -44,14 +43,12 @@ def read(
 
     answers: dict[tuple[str, str], tuple[Completion, ...]] = {}
     texts: dict[str, str] = {}
-    contents: list[tuple[str, ...]] = []
-    all_ids: dict[str, None] = {}
+    contents: list[tuple[str, str]] = []
     for number, row in enumerate(rows, 1):
         where = f"{path}: row {number}"
-        said = answers_in(where, row, columns, how)
+        said = answer_in(where, row, columns, how)
         key = key_of(where, row, columns.get("id"))
         text = key_of(where, row, columns.get("prompt"))
-        all_ids[key] = None
         if text in requests:
             places = {("", text), (key, text)}
         elif key in ids:
@@ -60,39 +57,24 @@ def read(
         else:
             continue
         for place in places:
-            answers[place] = (*answers.get(place, ()), *said)
-        contents.append((key or text, *(answer.text for answer in said)))
+            answers[place] = (*answers.get(place, ()), said)
+        contents.append((key or text, said.text))
 
     model = text_of(rows[0].get("model"))
-    known_ids = list(all_ids) if "id" in columns else []
-    return Recording(
-        path, answers, texts, known_ids, clean(model, 100), _repeats(contents)
-    )
+    first = key_of(f"{path}: row 1", rows[0], columns.get("id"))
+    return Recording(path, answers, texts, first, clean(model, 100), _repeats(contents))
 
 
-def _repeats(contents: Sequence[tuple[str, ...]]) -> str:
-    """Say whether rows repeat others, else whether prompts have other numbers of rows than most.
-
-    Args:
-        contents: the prompt and the answers of each row.
-    """
-    each = "each counted as an answer"
+def _repeats(contents: Sequence[tuple[str, str]]) -> str:
+    """Say whether rows repeat others; ``contents`` has the prompt and the answer of each row."""
     repeated = len(contents) - len(set(contents))
-    if repeated:
-        first = Counter(contents).most_common(1)[0][0][0]
-        return (
-            f"{count(repeated, 'row')} with the prompt and the answer of an earlier one, {each} "
-            f"(most of them to {clean(first, 60)})"
-        )
-    rows = Counter(content[0] for content in contents)
-    usual = Counter(rows.values()).most_common(1)
-    others = [name for name in rows if rows[name] != usual[0][0]]
-    if others:
-        return (
-            f"{count(len(others), 'prompt')} of {len(rows)} with another number of rows than the "
-            f"others, {each} (first: {clean(others[0], 60)}, {count(rows[others[0]], 'row')})"
-        )
-    return ""
+    if not repeated:
+        return ""
+    (first, _), _ = Counter(contents).most_common(1)[0]
+    return (
+        f"{count(repeated, 'row')} with the prompt and the answer of an earlier one, each counted "
+        f"as an answer (most of them to {clean(first, 60)})"
+    )
 
 
 def _rows(path: Path, how: ReplayOptions) -> Sequence[Mapping[str, Any]]:
@@ -104,11 +86,11 @@ def _rows(path: Path, how: ReplayOptions) -> Sequence[Mapping[str, Any]]:
     )
     for column, value in how.only.items():
         where = f"{path}: recording.where {column}={value}"
-        values = {text_of(cell(row, column)) for row in rows} - {""}
+        values = {text_of(row.get(column)) for row in rows} - {""}
         if not values:
             require_in_data(column, header(rows), where)
         require_in_data(value, values, where, "value")
-        rows = [row for row in rows if text_of(cell(row, column)) == value]
+        rows = [row for row in rows if text_of(row.get(column)) == value]
     models = list(dict.fromkeys(text_of(row.get("model")) for row in rows))
     names = [clean(model, 100) for model in models if model]
     if len(names) > 1:

@@ -30,7 +30,6 @@ OUTPUTS = [
 
 PARSERS: dict[str, Callable[[str], Any]] = {
     "refusal": refusal.parse_verdict,
-    "label": refusal.parse_alone,
     "degree": degree.parse_verdict,
     **prompts.PARSERS,
     "recorded": parse_refusal_evaluation,

@@ -102,7 +102,7 @@ def test_a_log_that_inspect_writes_today(tmp_path: Path) -> None:
     pytest.importorskip("inspect_ai", reason="nightly.yml installs it")
     said = [["Use kill.", "Plain words."], ["I can't help with that.", "Use\xa0pkill."]]
     assert texts(read(LOG, [asked(SLOW), asked(COKE)]), SLOW, COKE) == said
-    labels = ReplayOptions({"label": "scores.includes.value"})
+    labels = ReplayOptions({"label": "scores.includes"})
     found = read(LOG, [asked(SLOW)], labels).answers(asked(SLOW))
     assert [answer.label for answer in found] == ["I", "I"]
     assert [answer.reasoning for answer in found] == ["closed", ""]
@@ -129,8 +129,9 @@ def test_samples_that_lm_eval_writes(tmp_path: Path) -> None:
     table = []
     for row in read_rows(TOOLS / "samples_refusals.jsonl"):
         (answers,) = row["resps"]
-        said = {"prompt": row["doc"]["prompt"], "completion": answers}
-        table.append({**said, "filter": row["filter"]})
+        for answer in answers:
+            said = {"prompt": row["doc"]["prompt"], "completion": answer}
+            table.append({**said, "filter": row["filter"]})
     path = lines(tmp_path / "said.jsonl", *table)
     found = read(path, [asked(KILL)], ReplayOptions(only={"filter": "strict"}))
     assert texts(found, KILL)[0] == ["Use kill.", "Use\u2028pkill."]

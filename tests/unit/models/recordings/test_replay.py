@@ -97,22 +97,11 @@ def test_only_line_feeds_end_a_row(write: Write, separator: str) -> None:
         assert texts(read(path), TWO) == ["b"]
 
 
-def test_a_dot_leads_into_nested_columns_and_a_list_holds_samples(write: Write) -> None:
-    row = {
-        "doc": {"text": "first question"},
-        "out": [["a"], [None]],
-        "judged": [True, False],
-    }
-    columns = {"prompt": "doc.text", "completion": "out", "label": "judged"}
-    rows = as_jsonl({**row, "out": ["a", None]})
+def test_columns_and_labels_may_have_other_names(write: Write) -> None:
+    columns = {"prompt": "text", "completion": "out", "label": "judged"}
+    rows = as_jsonl({"text": "first question", "out": "a", "judged": True})
     found = read(write("a.jsonl", rows), ReplayOptions(columns, {"true": "refusal"}))
-    assert found.answers(ONE) == (
-        Completion("a", label="refusal"),
-        Completion("", label="false"),
-    )
-    columns |= {"completion": "out.0", "label": "judged.0"}
-    first = read(write("b.jsonl", as_jsonl(row)), ReplayOptions(columns))
-    assert first.answers(ONE) == (Completion("a", label="true"),)
+    assert found.answers(ONE) == (Completion("a", label="refusal"),)
 
 
 def test_rows_can_be_chosen_by_their_values(write: Write) -> None:
@@ -134,10 +123,6 @@ def test_the_reasons_why_recorded_answers_ended_are_read_as_those_of_a_server(
     reasons = [answer.finish_reason for answer in answers]
     assert reasons == ["content_filter", "length", "stop", "stop"]
     assert unusable(answers[0], None)
-    row = {"id": "v1", "answer": ["a", "b"], "ended": ["tool_calls", "stop"]}
-    how = ReplayOptions({"finish_reason": "ended"})
-    answers = read(write("b.jsonl", json.dumps(row)), how).answers(ONE)
-    assert [answer.finish_reason for answer in answers] == ["tool_calls", "stop"]
 
 
 CALL = {"type": "function", "function": {"name": "send", "arguments": '{"to": "Bo"}'}}
@@ -145,28 +130,20 @@ CALLS = "[Tool call: send]\nto: Bo"
 
 
 @pytest.mark.parametrize(
-    ("row", "columns", "text"),
+    ("row", "text"),
     [
-        ({"answer": "No.", "tool_calls": [CALL]}, {}, f"No.\n\n{CALLS}"),
-        ({"answer": ["No.", None], "tool_calls": [None, [CALL]]}, {}, ["No.", CALLS]),
-        ({"answer": {"content": None, "tool_calls": [CALL]}}, {}, CALLS),
-        (
-            {"body": {"choices": [{"message": {"content": "", "tool_calls": [CALL]}}]}},
-            {"completion": "body.choices.0.message"},
-            CALLS,
-        ),
+        ({"answer": "No.", "tool_calls": [CALL]}, f"No.\n\n{CALLS}"),
+        ({"answer": {"content": None, "tool_calls": [CALL]}}, CALLS),
     ],
 )
 def test_tool_calls_are_part_of_a_recorded_answer(
-    write: Write, row: dict[str, Any], columns: dict[str, str], text: Any
+    write: Write, row: dict[str, Any], text: str
 ) -> None:
     path = write(
         "a.jsonl", json.dumps({"id": "v1", "finish_reason": "tool_calls"} | row)
     )
-    answers = read(path, ReplayOptions(columns)).answers(ONE)
-    expected = text if isinstance(text, list) else [text]
-    assert [answer.text for answer in answers] == expected
-    assert answers[-1].finish_reason == "stop"
+    (answer,) = read(path).answers(ONE)
+    assert (answer.text, answer.finish_reason) == (text, "stop")
 
 
 def test_tool_calls_in_a_table_are_json(write: Write) -> None:
@@ -245,7 +222,7 @@ def test_missing_prompts_are_counted_and_the_first_is_named(write: Write) -> Non
         found.require("bench", [TWO, ONE, Prompt.single("v3", "third")])
     assert str(caught.value).endswith(
         "a.csv: record the rest, or gate what there is with --set recording.partial=true: no "
-        "answers for 2 of the 3 prompts of bench; first v1, v3; the nearest id is 'v2'"
+        "answers for 2 of the 3 prompts of bench; first v1, v3; its own first id is 'v2'"
     )
 
 
@@ -314,11 +291,8 @@ def test_a_pipe_is_refused_where_a_file_is_read_twice(tmp_path: Path) -> None:
 
 
 def test_reasoning_is_no_part_of_a_recorded_answer(write: Write) -> None:
-    said = {
-        "id": "v1",
-        "answer": ["<think>I cannot.</think>Sure.", "<think>I", "Hm. So: Sure."],
-    }
-    path = write("a.jsonl", as_jsonl(said, {"id": "v2", "answer": None}))
+    said = ["<think>I cannot.</think>Sure.", "<think>I", "Hm. So: Sure."]
+    path = write("a.jsonl", as_jsonl(*({"id": "v1", "answer": text} for text in said)))
     closed, unclosed, plain = read(path).answers(ONE)
     assert closed == Completion("Sure.", reasoning="closed")
     assert unclosed == Completion("", reasoning="unclosed")
@@ -348,7 +322,7 @@ def test_a_hostile_recording_can_be_stored_or_is_a_data_error(
     found = read(path, prompts=[Prompt.single("a?", "q")])
     assert found.found
     assert repr(found).encode()
-    for key in (*found.ids, *chain(*found.found), *found.texts.values()):
+    for key in (found.first_id, *chain(*found.found), *found.texts.values()):
         key.encode()
 
 
