@@ -26,8 +26,6 @@ from refusal_checks.models.names import Model, Served
 from refusal_checks.spec import Layer, RunSpec, usual_file
 
 EXIT_FAULT = 4
-MOST_GATES = 20
-"""The most gates whose power is shown."""
 
 
 def add(app: typer.Typer) -> None:
@@ -166,14 +164,9 @@ def _checks(
 
     def data() -> Sequence[str]:
         plan = assembly.load(config, gates, said.append).plan
-        sizes = {}
-        for gate in gates:
-            for part in gate.of_each_group(plan[gate.benchmark]):
-                sizes[part] = sum(map(part.looks_at, plan[gate.benchmark]))
-        shown = list(power.remarks(sizes, spec.settings.confidence))[:MOST_GATES]
-        return [
-            f"{name}: {len(prompts)} prompts" for name, prompts in plan.items()
-        ] + shown
+        sizes = [f"{name}: {len(prompts)} prompts" for name, prompts in plan.items()]
+        weakest = power.line(gates, plan, spec.settings.confidence)
+        return [*sizes, weakest] if weakest else sizes
 
     servers = Engines(prepare.pool_settings(config), config.store.parent)
     yield "baseline", baseline

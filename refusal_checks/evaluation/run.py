@@ -22,7 +22,6 @@ from refusal_checks.evaluation.planning import Pending, pending
 from refusal_checks.evaluation.prepare import PreparedRun
 from refusal_checks.evaluation.provenance import with_effort
 from refusal_checks.gates import power
-from refusal_checks.gates.gate import Gate
 from refusal_checks.models.names import Model
 from refusal_checks.reports.wording.release import in_words
 from refusal_checks.results.events import (
@@ -132,8 +131,10 @@ class Run:
                 f"{count(todo.verdicts, 'verdict')} to ask for at most"
             )
         self._say(f"{work}; run folder {self.folder.path}")
-        for line in self._power():
-            self._say(line)
+        gates = [gate for one in run.benchmarks.values() for gate in one.gates]
+        weakest = power.line(gates, plan, run.rules.level)
+        if weakest:
+            self._say(weakest)
         models = self._needed(todos)
         placement = self._servers.place(models)
         if placement.places:
@@ -155,20 +156,6 @@ class Run:
         if not names:
             return ""
         return f"what {names} said earlier decides, and a URL does not say which weights it serves"
-
-    def _power(self) -> list[str]:
-        """Say what the gates can show with these prompts."""
-        sizes: dict[Gate, int] = {}
-        for benchmark in self._run.benchmarks.values():
-            for gate in benchmark.gates:
-                for part in gate.of_each_group(benchmark.prompts):
-                    prompts = {
-                        prompt.id
-                        for prompt in benchmark.prompts
-                        if part.looks_at(prompt)
-                    }
-                    sizes[part] = len(prompts)
-        return list(power.head(sizes, self._run.rules.level))
 
     def _needed(self, todos: list[Pending]) -> list[Model]:
         """The models that will be asked; ``todos`` begins with the work on prompts."""

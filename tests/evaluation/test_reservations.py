@@ -92,8 +92,7 @@ def test_a_run_says_first_what_its_smallest_gate_can_show(project: Project) -> N
     project.thresholds(f"{SAFE_GATE}{cooking}[smoke_unsafe]\n")
     found = project.evaluate()
     found.says(
-        "smoke_safe-rejection_rate-cooking: with 8 prompts this gate can tell *% from *"
-        "; 1 other gate: see refusal-checks doctor"
+        "smoke_safe-rejection_rate-cooking: with 8 prompts this gate can tell *% from *%"
     )
     assert found.answer == "unshown"
 

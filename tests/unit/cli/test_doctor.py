@@ -68,7 +68,8 @@ def test_a_run_that_can_start_ends_with_0() -> None:
     assert ended.exit_code == 0
     assert ended.output == call("doctor", "replay:demo", *same).output
     assert (
-        "smoke_safe-rejection_rate: with 80 prompts this gate can tell" in ended.output
+        "smoke_unsafe-rejection_rate-en: with 40 prompts this gate can tell 84% from 73%"
+        in ended.output
     )
     assert not Path(".refusal-checks/store.sqlite").exists()
 

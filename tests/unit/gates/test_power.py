@@ -1,4 +1,4 @@
-"""What gates can show before a run: the power of bounds and margins, and false alarms."""
+"""What gates can show before a run: the power of their bounds."""
 
 from dataclasses import replace
 
@@ -9,27 +9,41 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 from syrupy.assertion import SnapshotAssertion
 
+from refusal_checks.core.prompts import Prompt
 from refusal_checks.gates import power
 from refusal_checks.gates.gate import Gate
 from refusal_checks.metrics.statistics.intervals import Estimate, wilson
-from refusal_checks.metrics.statistics.paired import share_bounds
 
 BOUND = Gate("b", "rejection_rate", minimum=0.8)
-MARGIN = Gate("b", "rejection_rate", max_drop=0.05)
+CEILING = Gate("b", "rejection_rate", maximum=0.1, decision="confident")
 
 
 def test_what_a_gate_can_show(snapshot: SnapshotAssertion) -> None:
-    ceiling = Gate("b", "rejection_rate", maximum=0.1, decision="confident")
     told = [
         power.described(BOUND, 200, 0.95),
-        power.described(ceiling, 20, 0.95),
-        power.described(MARGIN, 450, 0.95),
-        power.described(Gate("b", "rejection_rate", max_rise=0.3), 10, 0.95),
+        power.described(BOUND, 20_000, 0.95),
+        power.described(CEILING, 20, 0.95),
+        power.described(replace(BOUND, minimum=0), 20, 0.95),
     ]
     assert "\n".join(told) == snapshot
-    for metric in ("mean_refusal_confidence", "invalid_rate"):
-        assert not power.described(replace(BOUND, metric=metric), 200, 0.95)
-    assert not power.described(BOUND, 0, 0.95)
+
+
+def test_one_line_tells_of_the_gate_with_the_fewest_prompts() -> None:
+    prompts = [
+        Prompt.single(f"p{number}", "request", language="zh" if number < 8 else "en")
+        for number in range(50)
+    ]
+    every = replace(BOUND, group_kind="language", group="*")
+    said = power.line([BOUND, every], {"b": prompts}, 0.95)
+    assert said.startswith("b-rejection_rate-zh: with 8 prompts this gate can tell ")
+    twins = [replace(prompt, cluster="one") for prompt in prompts[:43]] + prompts[43:]
+    assert "with 8 prompts" in power.line([BOUND], {"b": twins}, 0.95)
+    unknown = [
+        replace(BOUND, metric="mean_refusal_confidence"),
+        replace(BOUND, metric="invalid_rate"),
+        replace(BOUND, minimum=None, max_drop=0.1),
+    ]
+    assert not power.line(unknown, {"b": prompts}, 0.95)
 
 
 @given(st.integers(1, 300), st.floats(0.01, 0.99), st.sampled_from([None, 0.9, 0.95]))
@@ -48,12 +62,3 @@ def test_what_prompts_can_show_is_the_power_of_the_gate(
         assert (shown is None) is (not counts)
         if shown is not None and 0 < shown < 1:
             assert np.sum(binom.pmf(counts, n, shown)) == pytest.approx(0.8, abs=1e-6)
-
-
-def test_a_margin_passes_as_often_as_it_says() -> None:
-    told = power.described(MARGIN, 450, 0.95)
-    drop = float(told.partition("a drop of ")[2].partition("%")[0]) / 100
-    passing = [
-        lost for lost in range(451) if share_bounds(lost, 0, 450, 0.95).lower >= -0.05
-    ]
-    assert np.sum(binom.pmf(passing, 450, drop)) == pytest.approx(0.8, abs=0.02)
