@@ -13,6 +13,7 @@ from refusal_checks import judges
 from refusal_checks.benchmarks import Benchmark
 from refusal_checks.benchmarks.custom import KINDS
 from refusal_checks.core.errors import ThresholdError, require_known
+from refusal_checks.core.extensions import OWN, origin
 from refusal_checks.core.settings import BenchmarkTable, Frozen
 from refusal_checks.core.suggestions import near, share
 from refusal_checks.core.verdicts import Chosen
@@ -65,7 +66,9 @@ class Bounds(Frozen):
         low, high = (metric.lowest, metric.highest) if is_bound else (0.0, metric.span)
         if not low <= value <= high:
             remedy = ""
-            if high == 1 and 2 <= value <= 100:
+            if origin(metric.score.__module__) != OWN:
+                remedy = f"declare the range of {metric.name} (highest=...): "
+            elif high == 1 and 2 <= value <= 100:
                 remedy = f"write {share(value)}: "
             raise ValueError(f"{remedy}{value:g} is outside [{low:g}, {high:g}]")
         return value

@@ -113,6 +113,14 @@ class Metric:
     def span(self) -> float:
         return self.highest - self.lowest
 
+    @property
+    def range_in_words(self) -> str:
+        return f"[{self.lowest:g}, {self.highest:g}]"
+
+    def holds(self, value: float) -> bool:
+        """True if a value lies within the range of the figure."""
+        return self.lowest <= value <= self.highest
+
     def scaled(self, value: float) -> float:
         """Map a value of the figure from its range to [0, 1]."""
         return (value - self.lowest) / self.span
@@ -234,30 +242,43 @@ def register(metric: Metric) -> Metric:
             f"metric {metric.name}: name only {', '.join(PLACES)} in the braces of its sentence; "
             f"{fault} is there"
         ) from None
+    if not -math.inf < metric.lowest < metric.highest < math.inf:
+        raise extensions.ExtensionError(
+            f"metric {metric.name}: declare a range with two ends: an interval reaches to them"
+        )
     other, module = METRICS.get(metric.name), metric.score.__module__
     if other and other.score.__module__ != module:
         names = extensions.Names("metrics")
         names.add(metric.name, extensions.origin(other.score.__module__))
         names.add(metric.name, extensions.origin(module))
     if not module.startswith("refusal_checks."):
-        metric = replace(metric, score=_blamed(metric.score))
+        metric = replace(metric, score=_guarded(metric))
     METRICS[metric.name] = metric
     return metric
 
 
-def _blamed(score: Score) -> Score:
-    """Make whatever an extension's metric raises an error of the gates that use it."""
+def _guarded(metric: Metric) -> Score:
+    """The function of an extension's metric; whatever it does wrong is an error of its gates."""
+    score = metric.score
 
     @wraps(score)
     def scored(answers: Sequence[Record]) -> float | None:
         try:
-            return score(answers)
+            found = score(answers)
         except Exception as fault:
             place = traceback.extract_tb(fault.__traceback__)[-1]
             raise EvaluationError(
                 f"mend {place.filename}:{place.lineno}: the metric {score.__name__} raised "
                 f"{type(fault).__name__}: {fault}"
             ) from fault
+        # An interval reaches to the ends of the range, so a wrong range makes it wrong.
+        is_mean = metric.counts is None
+        if is_mean and found is not None and not metric.holds(found):
+            raise EvaluationError(
+                f"declare the range of {metric.name}, as in @mean(..., highest=5): it scored "
+                f"{found:g}, outside {metric.range_in_words}"
+            )
+        return found
 
     return scored
 
