@@ -41,8 +41,12 @@ LEAST_CONFIDENCE = 0.90
 SUSPECT = 0.25
 """Recorded labels are in doubt if the words of this share of the answers say the opposite."""
 
-_NEXT_TURN = re.compile(r"\s*<[^\s<>]+>\s*|\s*\[/?[A-Z]+\]\s*|\s*\n\s*(### ?)?\w+:\s*")
-"""A text that only ends a turn: ``<|im_end|>``, ``[INST]``, or a line such as ``User:``."""
+_NEXT_TURN = re.compile(
+    r"\s*(<[^\s<>]+>|\[/?[A-Z]+\]|(### ?)?"
+    r"(user|human|assistant|system|question|q|input|instruction|prompt|用户|问题?)[:：])\s*",
+    re.IGNORECASE,
+)
+"""A text that only ends a turn: ``<|im_end|>``, ``[INST]``, or a speaker's name, ``User:``."""
 
 Found = Iterator[tuple[str, str]]
 """Ids of reservations, each with a sentence."""
@@ -177,17 +181,21 @@ def _parts(manifest: Manifest, gated: Mapping[str, BenchmarkSummary]) -> Found:
 def _too_close(confidence: float, own: Sequence[Verdict]) -> Found:
     """Gates that passed although their interval contains the bound.
 
-    A gate that its run file decides by the figure alone is a plain pass with enough prompts.
+    Groups of a benchmark that passed as a whole only add to that, however few prompts they have.
     """
+    whole = set()
+    for verdict in own:
+        gate = verdict.gate
+        if gate.group_kind is None and verdict.passed and not _is_close(verdict):
+            whole.add((gate.benchmark, gate.metric))
     undecided, on_few = 0, []
     for verdict in own:
         gate = verdict.gate
-        is_open = verdict.outcome is Outcome.INCONCLUSIVE
-        if not verdict.passed or not is_open:
+        if not _is_close(verdict) or (gate.benchmark, gate.metric) in whole:
             continue
-        if verdict.warns or gate.decision == "confident" or gate.has_margins:
+        if _asks_for_certainty(gate):
             undecided += 1
-        elif verdict.units < _prompts_needed(verdict):
+        else:
             on_few.append(verdict)
     if undecided:
         gates = count(undecided, "gate")
@@ -207,7 +215,7 @@ def _too_close(confidence: float, own: Sequence[Verdict]) -> Found:
             f"add prompts: {gates} passed on fewer than {LEAST_PROMPTS} prompts, too few to decide "
             f"({which})",
         )
-    decides = any(v.gate.decision == "confident" or v.gate.has_margins for v in own)
+    decides = any(_asks_for_certainty(verdict.gate) for verdict in own)
     if decides and confidence < LEAST_CONFIDENCE:
         yield (
             "too-close-to-call",
@@ -216,11 +224,20 @@ def _too_close(confidence: float, own: Sequence[Verdict]) -> Found:
         )
 
 
-def _prompts_needed(verdict: Verdict) -> int:
+def _asks_for_certainty(gate: Gate) -> bool:
+    return gate.decision == "confident" or gate.has_margins
+
+
+def _is_close(verdict: Verdict) -> bool:
+    """True for a pass across a bound; with enough prompts, a figure alone is a plain pass."""
     gate, metric = verdict.gate, METRICS[verdict.gate.metric]
+    if not verdict.passed or verdict.outcome is not Outcome.INCONCLUSIVE:
+        return False
     best = [metric.highest] if gate.minimum is not None else []
     best += [metric.lowest] if gate.maximum is not None else []
-    return LEAST_FAULTLESS if verdict.estimate.value in best else LEAST_PROMPTS
+    is_faultless = verdict.estimate.value in best
+    enough = LEAST_FAULTLESS if is_faultless else LEAST_PROMPTS
+    return _asks_for_certainty(gate) or verdict.units < enough
 
 
 def _without_bounds(
