@@ -26,17 +26,13 @@ class JudgingMethod(NamedTuple):
 
     Attributes:
         kind: name of the kind of judge.
-        max_answer_chars: most characters of an answer that are shown; None for the run's setting.
+        max_answer_chars: most characters of an answer that are shown; None for all.
         category_guide: the benchmark's guide, see ``Benchmark``.
     """
 
     kind: str
     max_answer_chars: int | None = None
     category_guide: Path | None = None
-
-    @property
-    def judges_refusal(self) -> bool:
-        return judges.discover()[self.kind].judges_refusal
 
 
 def ways(
@@ -50,46 +46,28 @@ def ways(
     and no more of an answer than the strictest of them.
 
     Args:
-        checked: the benchmarks whose judges are checked; None for no check. If there are none,
-            the package's own judges of refusal are checked.
+        checked: the benchmarks whose judges are checked; None for no check.
         usual: most characters of an answer that the run's setting shows.
     """
     methods: dict[str, JudgingMethod] = {}
     for name, benchmark in benchmarks.items():
-        methods[name] = JudgingMethod(
-            judges.kind_of(benchmark).name,
-            benchmark.max_answer_chars,
-            benchmark.category_guide,
-        )
-    if checked is None:
-        return methods
-
-    for kind in judges.discover().values():
-        of_kind = [each for each in checked.values() if each.judge == kind.name]
-        is_asked = bool(of_kind) if checked else kind.judges_refusal
-        if is_asked and kind.meets_canary:
-            guides = {benchmark.category_guide for benchmark in of_kind}
+        shown = benchmark.max_answer_chars or usual
+        kind = judges.kind_of(benchmark).name
+        methods[name] = JudgingMethod(kind, shown, benchmark.category_guide)
+    for known in judges.discover().values():
+        own = [each for each in (checked or {}).values() if each.judge == known.name]
+        if own and known.meets_canary:
+            limits = [benchmark.max_answer_chars or usual for benchmark in own]
+            shown = min(filter(None, limits), default=None)
+            guides = {benchmark.category_guide for benchmark in own}
             guide = guides.pop() if len(guides) == 1 else None
-            shown = strictest_limit(of_kind, kind, usual)
-            methods[check_of(kind)] = JudgingMethod(kind.name, shown, guide)
+            methods[check_of(known)] = JudgingMethod(known.name, shown, guide)
     return methods
 
 
-def strictest_limit(
-    benchmarks: Iterable[Benchmark], kind: JudgeKind, usual: int | None
-) -> int | None:
-    """The fewest characters of an answer that judges of a kind see; None if that is usual.
-
-    Args:
-        usual: the run's own setting, for benchmarks without one.
-    """
-    limits = [
-        benchmark.max_answer_chars or usual
-        for benchmark in benchmarks
-        if benchmark.judge == kind.name
-    ]
-    lowest = min((limit for limit in limits if limit is not None), default=usual)
-    return None if lowest == usual else lowest
+def way_of(kind: JudgeKind) -> str:
+    """The way of judging that a check measures, see ``floors.Check``."""
+    return "" if kind.judges_refusal else kind.name
 
 
 def check_of(kind: JudgeKind) -> str:
@@ -115,17 +93,6 @@ def exchanges(way: str, panel: Panel) -> CheckSet:
     return found.within(tuple(dict.fromkeys(declared)))
 
 
-def is_check(name: str) -> bool:
-    """True for names given by ``check_of``, which no benchmark can have."""
-    # No benchmark can have this name, see ``canary.NAME``.
-    return name.startswith("[")
-
-
-def way_of(kind: JudgeKind) -> str:
-    """The way of judging that a check measures, see ``floors.Check``."""
-    return "" if kind.judges_refusal else kind.name
-
-
 def panels(
     ways: Mapping[str, JudgingMethod],
     named: Sequence[JudgeSetup | Rule],
@@ -142,45 +109,31 @@ def panels(
     Raises:
         ModelError: no named judge can judge a benchmark, or a judge would vote twice.
     """
-    setups = [setup for setup in named if isinstance(setup, JudgeSetup)]
-    _require_used(ways, setups)
-    panels: dict[str, Panel] = {}
+    _require_used(ways.values(), named)
+    by_method: dict[JudgingMethod, Panel] = {}
     for method in dict.fromkeys(ways.values()):
-        of_method = [name for name in ways if ways[name] == method]
         try:
-            panel = _panel(method, named, is_recorded)
+            by_method[method] = _panel(method, named, is_recorded)
         except ModelError as fault:
             # The kind cannot know which benchmarks it is asked for.
             if "this benchmark" not in str(fault):
                 raise
-            judged = ", ".join(name for name in of_method if not is_check(name))
-            raise ModelError(f"{judged}: {fault}") from None
-        for judge in panel:
+            # No benchmark can have the name of a check, see ``canary.NAME``.
+            own = [name for name in ways if ways[name] == method and name[0] != "["]
+            raise ModelError(f"{', '.join(own)}: {fault}") from None
+        for judge in by_method[method]:
             judge.partial = partial
-        panels |= dict.fromkeys(of_method, panel)
-    for setup in setups:
-        kinds = judges.discover()
-        beyond = [
-            name
-            for name, method in ways.items()
-            if not is_check(name) and not kinds[method.kind].takes(setup)
-        ]
-        if beyond:
-            others = {judge.name: "" for name in beyond for judge in panels[name]}
-            setup.note(
-                f"it judges {setup.says} only; {', '.join(others)} alone: {', '.join(beyond)}"
-            )
-    return {name: panels[name] for name in ways}
+    return {name: by_method[method] for name, method in ways.items()}
 
 
 def _require_used(
-    ways: Mapping[str, JudgingMethod], setups: Sequence[JudgeSetup]
+    methods: Iterable[JudgingMethod], named: Sequence[JudgeSetup | Rule]
 ) -> None:
     """Raise ModelError for a judge prompt that measures what no benchmark of the run asks for."""
-    kinds = [judges.discover()[method.kind] for method in ways.values()]
+    kinds = [judges.discover()[method.kind] for method in methods]
     asked = {kind.criterion for kind in kinds if kind.criterion}
-    for setup in setups:
-        if not setup.template or setup.prompts or not asked:
+    for setup in named:
+        if isinstance(setup, Rule) or not setup.template or setup.prompts or not asked:
             continue
         metadata = template.load(setup.template).metadata
         if not any(metadata.can_judge(criterion) for criterion in asked):
@@ -200,10 +153,8 @@ def require_decidable(
     among prompts that must be refused.
     """
     for name, benchmark in benchmarks.items():
-        if benchmark.kind is Kind.SAFETY:
-            continue
         for judge in panels.get(name, ()):
-            if judge.criterion == "harm":
+            if judge.criterion == "harm" and benchmark.kind is not Kind.SAFETY:
                 raise ModelError(
                     f"{name}: name a judge of refusals, such as NousResearch/Minos-v1, "
                     "Qwen/Qwen3Guard-Gen-4B or a chat model, or leave the benchmark out with -k: "
@@ -217,22 +168,22 @@ def _panel(
 ) -> Panel:
     """The judges of one kind, each name once; a judge without a model if none is named."""
     kind = judges.discover()[method.kind]
-    setups = [setup for setup in named if isinstance(setup, JudgeSetup)]
-    able = [setup for setup in setups if kind.takes(setup)]
-    if setups and not able and len(setups) == len(named):
+    models = [each for each in named if isinstance(each, JudgeSetup)]
+    able = [setup for setup in models if kind.takes(setup)]
+    if models and not able and len(models) == len(named):
         raise ModelError(
-            f"name a judge model beside {setups[0].name} with a second --judge, or "
-            f"leave them out with -k: it judges {setups[0].says} only, and this benchmark "
+            f"name a judge model beside {models[0].name} with a second --judge, or "
+            f"leave them out with -k: it judges {models[0].says} only, and this benchmark "
             "asks for more"
         )
 
     seated: dict[str, Judge] = {}
-    for name in named:
+    for each in named:
         judge: Judge | None = None
-        if isinstance(name, Rule):
-            judge = _ruling(kind, name, bool(able), is_recorded)
-        elif name in able:
-            judge = _asking(kind, method, name)
+        if isinstance(each, Rule):
+            judge = _ruling(kind, each, bool(able), is_recorded)
+        elif each in able:
+            judge = _asking(kind, method, each)
         if judge:
             seated[judge.name] = judge
     if not seated:
@@ -253,10 +204,9 @@ def _panel(
 
 def _asking(kind: JudgeKind, method: JudgingMethod, setup: JudgeSetup) -> Judge:
     """Make the judge of a kind that asks this model."""
-    sampling = setup.sampling
-    if method.max_answer_chars is not None:
-        update = {"max_answer_chars": method.max_answer_chars}
-        sampling = sampling.model_copy(update=update)
+    sampling = setup.sampling.model_copy(
+        update={"max_answer_chars": method.max_answer_chars}
+    )
     guide = method.category_guide
     judge = _built(kind, replace(setup, sampling=sampling, category_guide=guide))
     judge.thresholds = setup.thresholds

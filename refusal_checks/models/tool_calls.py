@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from refusal_checks.core.strict_json import parse_json
@@ -15,45 +15,30 @@ CALLED = frozenset({"tool_calls", "function_call", "tool_use"})
 def with_calls(text: str, message: Mapping[str, Any]) -> str:
     """An answer's text, followed by the tool calls of its message, each with its arguments.
 
-    The message is OpenAI's (``tool_calls``, or ``function_call``), Anthropic's (parts of the
-    content), or Inspect's.
+    Calls of an unknown form are shown whole, so that nothing hides in them.
     """
+    calls = message.get("tool_calls") or message.get("function_call") or []
+    if not isinstance(calls, list):
+        calls = [calls]
+    if not calls:
+        return text
     parts = [text] if text.strip() else []
-    for call in _calls(message):
-        parts.append(_in_words(call))
-    return "\n\n".join(parts) if parts else text
-
-
-def _calls(message: Mapping[str, Any]) -> Iterator[Any]:
-    calls = message.get("tool_calls")
-    if isinstance(calls, list):
-        yield from calls
-    elif calls:  # of an unknown form: shown whole, so that nothing hides in it
-        yield calls
-    if message.get("function_call"):
-        yield message["function_call"]
-    content = message.get("content")
-    if isinstance(content, list):
-        for part in content:
-            if isinstance(part, Mapping) and part.get("type") == "tool_use":
-                yield part
+    return "\n\n".join([*parts, *map(_in_words, calls)])
 
 
 def _in_words(call: Any) -> str:
     """A call's tool and arguments; all that is there of a call of an unknown form."""
-    name, arguments = None, call
+    inner = call
     if isinstance(call, Mapping):
-        # OpenAI's tools are functions or "custom"; other services name the tool directly.
+        # OpenAI's tools are functions or "custom"; Inspect names the function directly.
         inner = call.get("function") or call.get("custom")
-        own = inner if isinstance(inner, Mapping) else call
-        name = inner if isinstance(inner, str) else own.get("name")
-        for key in ("arguments", "input"):
-            if key in own:
-                arguments = own[key]
-    head = "Tool call"
-    if isinstance(name, str):
-        head = f"Tool call: {' '.join(name.split())}"
-    return f"[{head}]\n{_readable(arguments)}"
+        if not isinstance(inner, Mapping):
+            inner = {**call, "name": inner}
+    name = inner.get("name") if isinstance(inner, Mapping) else None
+    if not isinstance(name, str):
+        return f"[Tool call]\n{_readable(call)}"
+    arguments = inner.get("arguments", inner.get("input"))
+    return f"[Tool call: {' '.join(name.split())}]\n{_readable(arguments)}"
 
 
 def _readable(arguments: Any) -> str:

@@ -1,9 +1,7 @@
 """Find the size of a model's weights from its files or the hub."""
 
 import fnmatch
-import json
 from collections.abc import Mapping
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -13,16 +11,12 @@ _WEIGHTS = (
     "model.safetensors",
     "model*.safetensors",
     "*.safetensors",
-    "pytorch_model.bin",
+    "pytorch_model*.bin",
     "*.bin",
     "*.gguf",
     "*.pt",
 )
 """Names of weight files, best first: some folders hold the same weights in several formats."""
-
-_OF_TRAINING = ("training_args.bin", "optimizer.*", "scheduler.pt", "scaler.pt")
-"""Names of files that a training leaves beside the weights, which vLLM does not load either."""
-
 
 PATIENCE = 10.0  # seconds that the hub may take to list a model's files
 
@@ -35,31 +29,22 @@ def weights_gib(
     None if weights are missing on this machine and the hub does not list them.
     """
     if Path(model).is_dir():
-        size = _size(Path(model))
+        size = _in_folder(Path(model))
     else:
         config = _cached(model, "config.json", cache, revision)
-        size = (config and _size(config.parent)) or _on_hub(model, revision)
+        size = (config and _in_folder(config.parent)) or _on_hub(model, revision)
     return size / 2**30 if size else None
 
 
-def _size(folder: Path) -> int:
-    """Bytes of the weights, as an index of several files declares, else the files' own sizes."""
-    for index in folder.glob("*.safetensors.index.json"):
-        with suppress(OSError, ValueError, LookupError, TypeError):
-            return int(json.loads(index.read_bytes())["metadata"]["total_size"])
-    sizes = {}
-    for file in folder.iterdir():
-        if file.is_file():
-            sizes[file.name] = file.stat().st_size
-    return _of_one_format(sizes)
+def _in_folder(folder: Path) -> int:
+    files = filter(Path.is_file, folder.iterdir())
+    return _of_one_format({file.name: file.stat().st_size for file in files})
 
 
 def _of_one_format(sizes: Mapping[str, int]) -> int:
     """Bytes of the weight files in the best format present."""
     for pattern in _WEIGHTS:
-        names = set(fnmatch.filter(sizes, pattern))
-        for other in _OF_TRAINING:
-            names -= set(fnmatch.filter(names, other))
+        names = fnmatch.filter(sizes, pattern)
         if names:
             return sum(sizes[name] for name in names)
     return 0
@@ -78,8 +63,5 @@ def _on_hub(model: str, revision: str | None) -> int:
         )
     except Exception:  # its HTTP library has its own; the engine itself reports it best
         return 0
-    sizes = {}
-    for file in info.siblings or []:
-        if "/" not in file.rfilename:
-            sizes[file.rfilename] = file.size or 0
-    return _of_one_format(sizes)
+    files = [file for file in info.siblings or [] if "/" not in file.rfilename]
+    return _of_one_format({file.rfilename: file.size or 0 for file in files})

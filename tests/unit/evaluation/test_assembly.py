@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from refusal_checks.benchmarks import discover
-from refusal_checks.judges import discover as kinds
-from refusal_checks.judges.panel import strictest_limit
+from refusal_checks.judges.panel import ways
 
 
 @pytest.mark.parametrize(
@@ -14,20 +13,19 @@ from refusal_checks.judges.panel import strictest_limit
     [
         (None, (None, None), None),
         (None, (None, 500), 500),
-        (300, (None, 500), None),
+        (300, (None, 500), 300),
         (800, (900, 500), 500),
     ],
 )
 def test_a_check_is_cut_as_the_strictest_of_its_benchmarks(
     usual: int | None, own: tuple[int | None, int | None], limit: int | None
 ) -> None:
-    """None stands for the run's own limit."""
     known = discover()
     gated = {
         name: replace(known[name], max_answer_chars=chars)
         for name, chars in zip(("xstest_safe", "xstest_unsafe"), own, strict=True)
     }
     gated["chisafety_qa"] = replace(known["chisafety_qa"], max_answer_chars=100)
-    assert strictest_limit(gated.values(), kinds()["refusal"], usual) == limit
-    degrees = kinds()["degree"]
-    assert strictest_limit(gated.values(), degrees, usual) == 100
+    methods = ways(gated, gated, usual)
+    assert methods["[judge]"].max_answer_chars == limit
+    assert methods["[judge degree]"].max_answer_chars == 100

@@ -18,7 +18,6 @@ from refusal_checks.judges.kinds.refusal import (
     RefusalCategory,
     parse_verdict,
 )
-from refusal_checks.judges.parsing import parse_refusal_evaluation
 from tests.unit.judges import prompts
 
 FILE = Path(__file__).parents[2] / "data" / "judge_outputs.jsonl"
@@ -32,7 +31,6 @@ PARSERS: dict[str, Callable[[str], Any]] = {
     "refusal": refusal.parse_verdict,
     "degree": degree.parse_verdict,
     **prompts.PARSERS,
-    "recorded": parse_refusal_evaluation,
 }
 CATEGORIES = [str(category) for category in RefusalCategory]
 
@@ -47,19 +45,6 @@ def said(found: Any) -> str:
 )
 def test_an_output_is_read_strictly(row: dict[str, str]) -> None:
     assert said(PARSERS[row["format"]](row["output"])) == row["reading"]
-
-
-@pytest.mark.parametrize(
-    "row",
-    [
-        row
-        for row in OUTPUTS
-        if row["format"] == "refusal_evaluation" and "which may be" not in row["case"]
-    ],
-    ids=lambda row: row["case"],
-)
-def test_a_recorded_verdict_is_read_as_strictly(row: dict[str, str]) -> None:
-    assert said(PARSERS["recorded"](row["output"])) == row["reading"]
 
 
 @given(st.sampled_from(sorted(PARSERS)), st.text())
@@ -179,10 +164,9 @@ def test_the_rationale_is_what_the_judge_said() -> None:
     assert PARSERS["wildguard"](LINE).rationale == lines
     assert PARSERS["harmbench"]("no").rationale == "says no"
     tagged = "x" * 900 + " It declines.\n<answer>\nrefusal\n</answer>"
-    for name in ("refusal_evaluation", "recorded"):
-        analysis = PARSERS[name](tagged).rationale
-        assert analysis.endswith("x It declines.")
-        assert len(analysis) == 500
+    analysis = PARSERS["refusal_evaluation"](tagged).rationale
+    assert analysis.endswith("x It declines.")
+    assert len(analysis) == 500
 
 
 TAGS = ["<answer>", "</answer>", "refusal", "not refusal", "</think>", "\n"]
@@ -190,6 +174,6 @@ TAGS = ["<answer>", "</answer>", "refusal", "not refusal", "</think>", "\n"]
 
 @given(st.lists(st.sampled_from(TAGS)).map("".join))
 def test_a_tag_is_read_or_nothing_is(text: str) -> None:
-    found = parse_refusal_evaluation(text)
+    found = PARSERS["refusal_evaluation"](text)
     is_tagged = re.search(r"<answer>\s*(not )?refusal\s*</answer>", text)
     assert isinstance(found, Invalid) or is_tagged

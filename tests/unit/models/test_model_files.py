@@ -55,25 +55,9 @@ def test_weights_are_the_files_of_one_format(tmp_path: Path) -> None:
     # Variants, and what training left: an engine holds neither.
     variants = {"model_dot_safetensors": 512, "model_dot_fp16_dot_safetensors": 256}
     assert weights_gib(sized(tmp_path / "four", **variants)) == 0.5
-    trained = {
-        "optimizer_dot_bin": 512,
-        "training_args_dot_bin": 1,
-        "scheduler_dot_pt": 1,
-    }
+    trained = {"optimizer_dot_bin": 512, "scheduler_dot_pt": 1}
     shards = {f"pytorch_model-{n}_dot_bin": 256 for n in (1, 2)}
     assert weights_gib(sized(tmp_path / "five", **shards, **trained)) == 0.5
-    assert weights_gib(sized(tmp_path / "six", **trained)) is None
-
-
-def test_an_index_tells_the_size_of_files_that_are_still_missing(
-    tmp_path: Path,
-) -> None:
-    folder = sized(tmp_path, model_dot_safetensors=1)
-    index = tmp_path / "model.safetensors.index.json"
-    index.write_text(json.dumps({"metadata": {"total_size": 3 * 2**30}}))
-    assert weights_gib(folder) == 3.0
-    index.write_text("{}")
-    assert weights_gib(folder) == 1 / 1024
 
 
 Listing = dict[tuple[str, str | None], dict[str, int]]
