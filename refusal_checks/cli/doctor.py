@@ -8,7 +8,6 @@ import shutil
 import sys
 import sysconfig
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -19,7 +18,7 @@ from refusal_checks.core.errors import ModelError, RefusalChecksError, reason
 from refusal_checks.core.store import Store
 from refusal_checks.core.text import clean, count
 from refusal_checks.engines import placement, vllm
-from refusal_checks.evaluation.configure import configure, folders
+from refusal_checks.evaluation.inputs import folders, read_inputs
 from refusal_checks.gates import power, toml_file
 from refusal_checks.models.identity import describe
 from refusal_checks.models.names import Model, Served
@@ -104,8 +103,7 @@ def _checks(
 ) -> Iterator[tuple[str, Check]]:
     """The checks of a run, in its order, by name."""
     # HTTP, which the help need not import
-    from refusal_checks.engines.pool import Engines
-    from refusal_checks.evaluation import assembly, prepare
+    from refusal_checks.evaluation import assembly, loading, prepare
 
     def refuse() -> Sequence[str]:
         raise fault
@@ -115,19 +113,16 @@ def _checks(
         if not spec.candidate.model:
             yield "run", lambda: ["name MODEL and --judge JUDGE to check a run, too"]
             return
-        config = configure(spec, folders(spec, runs=runs))
+        inputs = read_inputs(spec, folders(spec, runs=runs))
     except RefusalChecksError as error:
         fault = error
         yield "run", refuse
         return
-    gates = spec.gates
-    config = replace(config, measured=tuple(spec.measured.values()))
     said: list[str] = []
-    models = [config.answering.model, *config.judging.models]
-    served = [model for model in models if isinstance(model, Served)]
+    served = [model for model in inputs.models if isinstance(model, Served)]
 
     def engine() -> Sequence[str]:
-        assembly.require_loadable(config, said.append)
+        assembly.require_loadable(inputs, said.append)
         for model in served:
             if model.weights and not model.weights.is_ready():
                 model.weights.check()
@@ -136,26 +131,26 @@ def _checks(
         return said or ["everything its models need is here"]
 
     def baseline() -> Sequence[str]:
-        names = ", ".join(prepare.check_baseline(config, gates))
+        names = ", ".join(prepare.read_baseline(inputs))
         return [names or "none"]
 
     def store() -> Sequence[str]:
-        if not config.store.is_file():
-            return [f"{config.store}: none yet"]
-        with Store(config.store) as opened:
+        if not inputs.store.is_file():
+            return [f"{inputs.store}: none yet"]
+        with Store(inputs.store) as opened:
             answers = opened.contents().completions
-        return [f"{config.store}: {count(answers, 'answer')}"]
+        return [f"{inputs.store}: {count(answers, 'answer')}"]
 
     def candidate() -> Sequence[str]:
-        assembly.connect_candidate(config, servers)
-        return [config.answering.model.name]
+        assembly.connect_candidate(inputs, servers)
+        return [inputs.candidate.name]
 
     def judge() -> Sequence[str]:
-        assembly.build_judges(config, gates, servers, said.append)
+        assembly.build_judges(inputs, servers, said.append)
         lines = []
-        for judge in config.judging.judges:
+        for judge in inputs.judges:
             lines.append(judge.name)
-            if _is_same(judge.model, config.answering.model):
+            if _is_same(judge.model, inputs.candidate):
                 lines.append(
                     f"{judge.name} is the candidate itself: name another judge, or the run ends "
                     "with 7, not proven (judge-is-candidate)"
@@ -163,12 +158,12 @@ def _checks(
         return lines
 
     def data() -> Sequence[str]:
-        plan = assembly.load(config, gates, said.append).plan
+        plan = loading.load_prompts(inputs, said.append).plan
         sizes = [f"{name}: {len(prompts)} prompts" for name, prompts in plan.items()]
-        weakest = power.line(gates, plan, spec.settings.confidence)
+        weakest = power.line(inputs.gates, plan, spec.settings.confidence)
         return [*sizes, weakest] if weakest else sizes
 
-    servers = Engines(prepare.pool_settings(config), config.store.parent)
+    servers = prepare.engines(inputs, inputs.store.parent)
     yield "baseline", baseline
     yield "store", store
     yield "engine", engine

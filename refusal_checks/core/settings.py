@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     ValidationError,
@@ -18,6 +19,7 @@ from pydantic import (
 
 from refusal_checks.core import suggestions
 from refusal_checks.core.errors import UserError
+from refusal_checks.core.labelling import Labeller
 from refusal_checks.core.prompts import Kind
 
 Settings = TypeVar("Settings", bound="Frozen")
@@ -244,6 +246,50 @@ class MultipleChoice(Frozen):
         description="read the option from the answer's text, or take the letter with the highest "
         "probability",
     )
+
+
+def _as_texts(value: object) -> object:
+    """Convert a table's numbers to text, since cells of files are compared as text."""
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: str(item) if type(item) in (int, float) else item
+        for key, item in value.items()
+    }
+
+
+Texts = Annotated[dict[str, str], BeforeValidator(_as_texts)]
+
+
+class RecordingTable(Frozen):
+    """How recorded answers (``replay:FILE``) are read."""
+
+    columns: Texts = Field(
+        {},
+        description="columns of a recording: id, prompt, completion, label, finish_reason, "
+        "tool_calls, logprob (mean)",
+    )
+    where: Texts = Field(
+        {}, description='read only rows with these values: { model = "GPT4" }'
+    )
+    labels: Texts = Field(
+        {},
+        description="meaning of recorded labels: refusal, compliance, a degree, a score or "
+        "invalid",
+    )
+    labelled_by: Labeller = Field(
+        "",
+        description="who gave the recorded labels that judge: people, or a model's name",
+    )
+    partial: bool = Field(
+        False,
+        description="leave out prompts without a recorded answer, and say how many",
+    )
+
+    @property
+    def meanings(self) -> dict[str, str]:
+        """The meaning of labels by their text in lower case; other labels stay as they are."""
+        return {text.lower(): meaning.lower() for text, meaning in self.labels.items()}
 
 
 CONNECTIONS = 256

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from refusal_checks.core.errors import (
     EngineStartError,
     OutOfMemoryError,
 )
-from refusal_checks.core.sampling import JudgeSampling, Sampling
+from refusal_checks.core.sampling import SamplingBase
 from refusal_checks.core.settings import Limits, RequestPace
 from refusal_checks.engines import placement, vllm
 from refusal_checks.engines.engine_transport import EngineTransport
@@ -48,83 +48,77 @@ WATCH, LOOK = 1.0, 0.05
 """Seconds between two looks at running engines, and at whether an engine is ready."""
 
 
-@dataclass(frozen=True)
-class PoolSettings:
-    """The models of a run, and how their servers are placed and asked.
-
-    Attributes:
-        start_timeout: seconds until an engine must be healthy.
-        paces: limits on requests, by role.
-    """
-
-    candidate: CandidateModel
-    judges: tuple[JudgeModel, ...]
-    limits: Limits
-    sampling: Sampling
-    judge_sampling: JudgeSampling
-    placement: PlacementRequest = field(default_factory=PlacementRequest)
-    start_timeout: float = 1800.0
-    paces: Mapping[str, RequestPace] = field(default_factory=dict)
-
-
 class Engines(Servers):
     """Engines of candidate and judges; those with the same model and arguments share one."""
 
     are_live = True
 
-    def __init__(self, settings: PoolSettings, folder: Path) -> None:
+    def __init__(
+        self,
+        candidate: CandidateModel,
+        judges: Sequence[JudgeModel],
+        folder: Path,
+        limits: Limits,
+        request: PlacementRequest,
+        start_timeout: float = 1800.0,
+    ) -> None:
+        """Check the models' engines and arguments; nothing starts.
+
+        Args:
+            folder: for the engines' logs.
+            start_timeout: seconds until an engine must be healthy.
+        """
         super().__init__()
-        self._settings = settings
-        self._models: tuple[Model, ...] = (settings.candidate, *settings.judges)
+        self._candidate, self._judges = candidate, judges
+        self._limits = limits
+        self._request = request
+        self._start_timeout = start_timeout
         self._roles: dict[str, list[Client]] = {}
         self._attached: list[Client] = []
         self._create(folder)
-
         self._turn = 0
         self._placed: list[EngineProcess] = []
         self._started: list[EngineProcess] = []
         self._restarted: set[EngineProcess] = set()
         self._is_closed = False
         self._launching = threading.Lock()
-        self.placement = self.place(self._models)
+        self.placement = self.place((candidate, *judges))
 
     def _create(self, folder: Path) -> None:
-        """Check the models' engines and arguments, and create them; nothing starts."""
         self._engines: dict[EngineSpec, EngineProcess] = {}
         self._transports: dict[EngineProcess, EngineTransport] = {}
-        for index, spec in enumerate(_specs(self._models)):
+        for index, spec in enumerate(_specs((self._candidate, *self._judges))):
             vllm.require_program(spec.program)
             if not spec.program:
                 vllm.require_own(spec.args)
             process = EngineProcess(spec, folder / f"engine-{index}.log")
             self._engines[spec] = process
-            self._transports[process] = EngineTransport(process, self._settings.limits)
+            self._transports[process] = EngineTransport(process, self._limits)
 
     # Connections
 
-    def connect(self, model: Served | Attached, option: str, number: int = 1) -> Client:
+    def connect(
+        self,
+        model: Served | Attached,
+        option: str,
+        sampling: SamplingBase,
+        pace: RequestPace,
+        number: int = 1,
+    ) -> Client:
         """Connect to a model; an attached server is asked a first question."""
-        role = option.lstrip("-")
         if isinstance(model, Attached):
-            settings, limits = self._settings, self._settings.limits
-            is_judge = role == "judge"
-            client = attach(
-                model,
-                option,
-                number,
-                settings.judge_sampling if is_judge else settings.sampling,
-                Access(
-                    timeout=limits.request_timeout,
-                    pace=settings.paces.get(role, RequestPace()),
-                    outage=limits.outage_timeout,
-                ),
+            access = Access(
+                timeout=self._limits.request_timeout,
+                pace=pace,
+                outage=self._limits.outage_timeout,
             )
+            client = attach(model, option, number, sampling, access)
             self._attached.append(client)
         else:
             process = self._engines[EngineSpec.of(model)]
             client = self._transports[process].connect(model)
         self.clients.append(client)
-        self._roles.setdefault(role, []).append(client)
+        self._roles.setdefault(option.lstrip("-"), []).append(client)
         return client
 
     def account(self) -> dict[str, Any]:
@@ -146,12 +140,12 @@ class Engines(Servers):
 
     def place(self, models: Iterable[Model]) -> Placement:
         specs = _specs(models)
-        whole = needs_of(self._settings.candidate, self._settings.judges)
+        whole = needs_of(self._candidate, self._judges)
         needs = [whole[spec] for spec in self._engines if spec in specs]
         devices = UNKNOWN
         if needs:
             devices = placement.cpu() if vllm.runs_on_cpu() else placement.gpus()
-        self.placement = placement.place(devices, needs, self._settings.placement)
+        self.placement = placement.place(devices, needs, self._request)
         self._placed = [self._engines[spec] for spec in self._engines if spec in specs]
         for process, place in zip(self._placed, self.placement.places, strict=True):
             process.place = place
@@ -183,7 +177,7 @@ class Engines(Servers):
                 )
                 process.place = replace(process.place, cache=None)
                 self._launch(process, say)
-                process.wait_ready(self._settings.start_timeout, say)
+                process.wait_ready(self._start_timeout, say)
                 self._add(process)
 
     def _await(
@@ -197,7 +191,7 @@ class Engines(Servers):
         while loading:
             for process in tuple(loading):
                 try:
-                    if not process.is_ready(self._settings.start_timeout, say):
+                    if not process.is_ready(self._start_timeout, say):
                         continue
                     self._add(process)
                 except OutOfMemoryError:

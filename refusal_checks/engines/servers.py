@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from refusal_checks.core.sampling import SamplingBase
+from refusal_checks.core.settings import RequestPace
 from refusal_checks.engines.placement import Placement
 from refusal_checks.models.names import Attached, Model, Served
 
@@ -34,7 +36,14 @@ class Servers:
         self.clients: list[Client] = []
         self.placement = Placement("none", "no engine to start here")
 
-    def connect(self, model: Served | Attached, option: str, number: int = 1) -> Client:
+    def connect(
+        self,
+        model: Served | Attached,
+        option: str,
+        sampling: SamplingBase,
+        pace: RequestPace,
+        number: int = 1,
+    ) -> Client:
         """Return a client for a model; ``number`` counts the models of ``option`` from 1."""
         raise NotImplementedError
 

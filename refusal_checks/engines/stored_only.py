@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from refusal_checks.core.errors import EndpointError, ModelError
+from refusal_checks.core.sampling import SamplingBase
+from refusal_checks.core.settings import RequestPace
 from refusal_checks.engines.servers import Servers
 from refusal_checks.models.client.client import Client
 from refusal_checks.models.model_files import declared
@@ -22,7 +24,14 @@ class _NoServer:
 class StoredModels(Servers):
     """Stands in for a run's servers: starts none and asks none."""
 
-    def connect(self, model: Served | Attached, option: str, number: int = 1) -> Client:
+    def connect(
+        self,
+        model: Served | Attached,
+        option: str,
+        sampling: SamplingBase,
+        pace: RequestPace,
+        number: int = 1,
+    ) -> Client:
         """Return a client that stands in for a model's server, which is not asked."""
         context = None
         if isinstance(model, Served):

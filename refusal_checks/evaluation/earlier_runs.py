@@ -10,9 +10,9 @@ from pathlib import Path
 from refusal_checks.benchmarks import Benchmark
 from refusal_checks.core.errors import BaselineError, DataError, ThresholdError
 from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.settings import RecordingTable
 from refusal_checks.core.store import Store
 from refusal_checks.core.text import count
-from refusal_checks.evaluation.config import BaselineConfig
 from refusal_checks.evaluation.planning import Plan
 from refusal_checks.gates import score_files
 from refusal_checks.gates.comparison import Earlier, Texts
@@ -23,7 +23,6 @@ from refusal_checks.metrics.statistics import paired
 from refusal_checks.models.identity import describe
 from refusal_checks.models.names import Replay
 from refusal_checks.models.recordings import replay
-from refusal_checks.models.recordings.columns import ReplayOptions
 from refusal_checks.results.manifest import Manifest, conditions
 
 
@@ -36,8 +35,9 @@ class BaselineReader:
         store: may hold earlier answers, which reports show.
     """
 
-    baseline: BaselineConfig
-    reading: ReplayOptions
+    baseline: Path | None
+    allow_incomparable: bool
+    reading: RecordingTable
     manifest: Manifest
     store: Store
     plan: Plan
@@ -72,14 +72,14 @@ class BaselineReader:
         for name, run in earlier.items():
             for difference in run.differences:
                 benchmarks.setdefault(difference, []).append(name)
-        if not benchmarks or self.baseline.allow_incomparable:
+        if not benchmarks or self.allow_incomparable:
             return
         lines = [
             f"{', '.join(names)}: {difference}"
             for difference, names in benchmarks.items()
         ]
         raise BaselineError(
-            f"--baseline {self.baseline.path}: not comparable with this run:\n  "
+            f"--baseline {self.baseline}: not comparable with this run:\n  "
             + "\n  ".join(lines)
             + "\nrun both under the same conditions, accept a new baseline, or compare anyway "
             "with --set baseline.allow_incomparable=true"
@@ -87,24 +87,26 @@ class BaselineReader:
 
 
 def _texts(
-    scores: Scores, reading: ReplayOptions, store: Store, prompts: Sequence[Prompt]
+    scores: Scores, reading: RecordingTable, store: Store, prompts: Sequence[Prompt]
 ) -> Texts:
     """Look up earlier answers in their recording, if it is unchanged, or in the store."""
     recording = None
     kind, _, name = scores.candidate.partition(":")
     path = Path(name).expanduser()
     if kind == "replay" and path.is_file():
-        version = describe(Replay(scores.candidate, path))["version"]
-        if version == scores.version:
+        recorded = Replay(scores.candidate, path)
+        if describe(recorded)["version"] == scores.version:
             with suppress(DataError):
-                recording = replay.read(path, prompts, reading)
+                recording = replay.read(recorded, prompts, reading)
 
     def look_up(prompt: Prompt, keys: Sequence[str]) -> dict[str, str]:
         if recording is None:
             answers = store.completions(keys)
             return {key: answer.text for key, answer in answers.items()}
-        recorded = enumerate(recording.answers(prompt))
-        return {f"{prompt.id}-{sample}": answer.text for sample, answer in recorded}
+        answers_there = enumerate(recording.answers(prompt))
+        return {
+            f"{prompt.id}-{sample}": answer.text for sample, answer in answers_there
+        }
 
     return look_up
 

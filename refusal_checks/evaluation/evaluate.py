@@ -7,15 +7,13 @@ import re
 import threading
 from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from queue import SimpleQueue
 
 from refusal_checks.core.errors import EngineStartError, UserError, require_known
 from refusal_checks.core.files import permitted, read_anew, resolved
 from refusal_checks.core.store_lock import StoreLock
-from refusal_checks.evaluation.config import Folders
-from refusal_checks.evaluation.configure import COMMANDS, configure, folders
+from refusal_checks.evaluation.inputs import COMMANDS, Folders, folders, read_inputs
 from refusal_checks.evaluation.interrupts import as_interrupts, ctrl_c_raises
 from refusal_checks.evaluation.result import RunResult
 from refusal_checks.evaluation.run import Run
@@ -270,14 +268,10 @@ class _Session:
     @permitted()
     def _make_run(self) -> Run:
         # HTTP and templates, which collection need not import
-        from refusal_checks.engines.stored_only import StoredModels
         from refusal_checks.evaluation.prepare import prepare
 
         read_anew()
-        spec, selected = self._spec, self._selected
-        gates = [gate for gate in spec.gates if gate.id in selected]
-        measured = [name for key, name in spec.measured.items() if key in selected]
-        config = replace(configure(spec, self._kept), measured=tuple(measured))
+        inputs = read_inputs(self._spec, self._kept, self._selected)
         keep_private(self._kept.own)
         path = self._kept.runs / self._run_id
         is_name = Path(self._run_id).name == self._run_id
@@ -285,18 +279,9 @@ class _Session:
             raise UserError(
                 f"run_id {self._run_id}: name a run that does not exist: {path}"
             )
-        self._lock = StoreLock(config.store)
+        self._lock = StoreLock(inputs.store)
         self._lock.take(path, self._events.say, lambda: self._is_cancelled)
-        servers = StoredModels() if config.stored_only else None
-        prepared = prepare(config, gates, path, self._events.say, servers)
-        selection = {
-            "selected": len(gates),
-            "known": len(spec.gates),
-            "all_required": spec.settings.require_all,
-        }
-        summary = prepared.summary
-        summary.manifest = summary.manifest.extended(gates=selection)
-        return Run(prepared, self._events.tell)
+        return Run(prepare(inputs, path, self._events.say), self._events.tell)
 
 
 def keep_private(folder: Path) -> None:

@@ -18,6 +18,7 @@ from itertools import chain
 from refusal_checks.evaluation.planning import Task
 from refusal_checks.judges.judge import Judge
 from refusal_checks.models.candidates import ServedCandidate
+from refusal_checks.spec import StoreTable
 
 DAY = 24 * 3600
 """Seconds after which a restart says that a server may have changed."""
@@ -25,15 +26,14 @@ DAY = 24 * 3600
 
 def begin(
     task: Task,
+    table: StoreTable,
     *,
-    fresh: bool = False,
-    reuse: bool = False,
-    stored_only: bool = False,
     are_labelled: bool = False,
 ) -> frozenset[str]:
     """Choose the generations that a run uses.
 
     Args:
+        table: what the run file says of the store.
         are_labelled: people labelled answers that were stored, so those decide.
 
     Returns:
@@ -41,7 +41,7 @@ def begin(
         may use what finished runs asked for, or what was asked for over a day ago.
     """
     store = task.store
-    if fresh:
+    if table.fresh:
         for identity in {model.stored_model for model in _models(task)}:
             store.renew(identity)
     earlier = set()
@@ -49,8 +49,8 @@ def begin(
         stored = store.generation(model.stored_model)
         is_old = 0 < stored.began < time.time() - DAY
         is_kept = stored.is_open or are_labelled
-        if stored_only or (
-            stored.id and ((reuse and not stored.is_open) or (is_kept and is_old))
+        if table.only or (
+            stored.id and ((table.reuse and not stored.is_open) or (is_kept and is_old))
         ):
             earlier.add(model.name)
         elif not (stored.id and is_kept):

@@ -14,7 +14,6 @@ from refusal_checks.core.store import Store
 from refusal_checks.core.text import clean
 from refusal_checks.core.verdicts import Invalid, Reason
 from refusal_checks.engines.stored_only import NOT_STORED
-from refusal_checks.evaluation.config import TrustConfig
 from refusal_checks.evaluation.planning import (
     Judges,
     Pending,
@@ -213,7 +212,7 @@ def untested(
     gates: Sequence[Gate],
     benchmarks: Mapping[str, Benchmark],
     judges: Judges,
-    trust: TrustConfig,
+    floors: JudgeFloors | None,
     labelled_by: str = "",
 ) -> dict[str, str]:
     """By benchmark, what to do about judges that nothing tests.
@@ -239,17 +238,17 @@ def untested(
         judge = f"the judge of {scale}" if scale else "the judge"
         why = f"{judge} was not tested: no check covers it"
         if kind.meets_canary:
-            why = _untold(judge, trust, SETS[kind.verdicts])
+            why = _untold(judge, floors, SETS[kind.verdicts])
         if why:
             found[gate.benchmark] = why
     return found
 
 
-def _untold(judge: str, trust: TrustConfig, check: CheckSet) -> str:
+def _untold(judge: str, floors: JudgeFloors | None, check: CheckSet) -> str:
     """Say what to do if the floors tell nothing of a judge; empty if they do."""
-    if trust.floors is None:
+    if floors is None:
         return f"{judge} was not tested: write a [judge.check] table into the run file"
-    if trust.floors.tell(check):
+    if floors.tell(check):
         return ""
     if check.value:
         return (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -19,7 +18,7 @@ from refusal_checks.core.errors import (
 )
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.settings import MultipleChoice
-from refusal_checks.evaluation.config import CandidateConfig
+from refusal_checks.evaluation.inputs import Inputs
 from refusal_checks.evaluation.planning import Plan
 from refusal_checks.gates.gate import EVERY, Gate
 from refusal_checks.models.names import Replay
@@ -43,17 +42,7 @@ class Loaded(NamedTuple):
     recording: Recording | None
 
 
-def load_prompts(
-    gates: Sequence[Gate],
-    measured: Sequence[str],
-    benchmarks: Benchmarks,
-    mirror: Path | None,
-    multiple_choice: MultipleChoice,
-    answering: CandidateConfig,
-    note: Note,
-    *,
-    redact: bool,
-) -> Loaded:
+def load_prompts(inputs: Inputs, note: Note) -> Loaded:
     """Load the prompts of the gates' benchmarks and of those measured; note which are left out.
 
     For a partial recording, load only prompts that it has answers to.
@@ -61,9 +50,10 @@ def load_prompts(
     Raises:
         UserError: the data cannot be read, or a gate's group is not in it.
     """
-    names = list(dict.fromkeys([*(gate.benchmark for gate in gates), *measured]))
-    with hub.leaving_no_copy(redact):
-        whole = _whole(names, benchmarks, mirror, multiple_choice)
+    gates, benchmarks, spec = inputs.gates, inputs.benchmarks, inputs.spec
+    names = inputs.names
+    with hub.leaving_no_copy(inputs.redaction.is_on):
+        whole = _whole(names, benchmarks, inputs.mirror, spec.multiple_choice)
     usual = {
         name: min(len(whole[name]), benchmarks[name].usual_limit or sys.maxsize)
         for name in names
@@ -71,8 +61,11 @@ def load_prompts(
     for gate in gates:
         if gate.group_kind is not None:
             _require_group(gate, whole[gate.benchmark])
-    recording = _recording(answering, whole)
-    if recording and answering.replay.partial:
+    recording = None
+    if isinstance(inputs.candidate, Replay):
+        prompts = chain.from_iterable(whole.values())
+        recording = replay.read(inputs.candidate, prompts, spec.recording)
+    if recording and spec.recording.partial:
         whole = _recorded(recording, whole, note)
         empty = _without_prompts(gates, whole)
         if empty:
@@ -137,18 +130,6 @@ def _require_group(gate: Gate, prompts: Iterable[Prompt]) -> None:
 def _table(gate: Gate) -> str:
     group = f'"{EVERY}"' if gate.is_on_every_group else gate.group
     return f"{gate.source}: [{gate.benchmark}.{gate.group_kind}.{group}]"
-
-
-def _recording(answering: CandidateConfig, whole: Plan) -> Recording | None:
-    if not isinstance(answering.model, Replay):
-        return None
-    how = replace(
-        answering.replay,
-        reasoning_end=answering.model.reasoning_end,
-        judge_reasoning=answering.model.judge_reasoning,
-    )
-    prompts = chain.from_iterable(whole.values())
-    return replay.read(answering.model.path, prompts, how)
 
 
 def _recorded(recording: Recording, whole: Plan, note: Note) -> Plan:

@@ -49,7 +49,7 @@ class Pipeline:
         # Why benchmarks get no verdicts; None until the judges were checked.
         self._distrust: Mapping[str, str] | None = None
         self._trusted = asyncio.Event()
-        labels = run.config.trust.labels
+        labels = run.inputs.labels
         self._decider = Decider(
             run.benchmarks,
             run.rules,
@@ -64,7 +64,7 @@ class Pipeline:
             run.summary,
             BenchmarkFiles(run.folder, run.redaction, run.work.candidate.keys),
             level=run.rules.level,
-            max_tokens=run.config.answering.sampling.max_tokens,
+            max_tokens=run.inputs.sampling.max_tokens,
             published=published,
         )
 
@@ -146,8 +146,9 @@ class Pipeline:
 
     async def _check(self) -> Mapping[str, str]:
         """Check the judges, publish the outcome; return why they may not decide, by benchmark."""
-        run, is_allowed = self._run, self._run.config.trust.allow_untrusted
-        notes = None if run.config.redact else run.summary
+        run = self._run
+        is_allowed = run.inputs.spec.trust.allow_untrusted_judge
+        notes = None if run.redaction.is_on else run.summary
         check = await run.checks.run(
             run.in_flight(), run.rules.level, notes, self._given_up()
         )
@@ -187,7 +188,7 @@ class Pipeline:
     async def _evaluate(self, may_judge: asyncio.Event | None = None) -> None:
         """Evaluate the benchmarks that are not decided yet."""
         run = self._run
-        await self._servers.ready([run.config.answering.model])
+        await self._servers.ready([run.inputs.candidate])
         try:
             async with asyncio.TaskGroup() as group:
 

@@ -1,4 +1,4 @@
-"""Read, check and open everything that a run needs before an engine starts."""
+"""Open and check everything that a run needs before an engine starts."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from refusal_checks.core.store import Store
-from refusal_checks.engines.pool import Engines, PoolSettings
+from refusal_checks.engines.placement import PlacementRequest
+from refusal_checks.engines.pool import Engines
 from refusal_checks.engines.servers import Servers
-from refusal_checks.evaluation import generations
-from refusal_checks.evaluation.assembly import Assembly, assemble, convert
-from refusal_checks.evaluation.config import RunConfig
+from refusal_checks.engines.stored_only import StoredModels
+from refusal_checks.evaluation import assembly, generations
 from refusal_checks.evaluation.earlier_runs import (
     BaselineReader,
     require_compared,
@@ -19,11 +19,14 @@ from refusal_checks.evaluation.earlier_runs import (
 )
 from refusal_checks.evaluation.evidence import require_own_labels
 from refusal_checks.evaluation.gated import GatedBenchmark, gated_benchmarks
+from refusal_checks.evaluation.inputs import Inputs
 from refusal_checks.evaluation.judge_checks import (
     JudgeChecks,
     untested,
 )
+from refusal_checks.evaluation.loading import Loaded, load_prompts
 from refusal_checks.evaluation.planning import (
+    Judges,
     Task,
     prompts_at_once,
 )
@@ -51,25 +54,30 @@ class PreparedRun:
         folder: for logs, records and the summary.
         summary: filled during the run.
         work: all prompts, the candidate, the judges and the store.
-        rules: rules of gates, without human labels.
         unverified: names of attached models that may have other weights than when they were asked.
     """
 
-    config: RunConfig
-    gates: Sequence[Gate]
+    inputs: Inputs
     folder: Path
     summary: RunSummary
     work: Task
     servers: Servers
     benchmarks: Mapping[str, GatedBenchmark]
-    rules: Rules
     earlier: Mapping[str, Earlier]
     checks: JudgeChecks
     unverified: frozenset[str]
 
     @property
+    def gates(self) -> Sequence[Gate]:
+        return self.inputs.gates
+
+    @property
+    def rules(self) -> Rules:
+        return self.inputs.rules
+
+    @property
     def redaction(self) -> Redaction:
-        return Redaction(self.config.redact)
+        return self.inputs.redaction
 
     @property
     def is_complete(self) -> bool:
@@ -84,107 +92,117 @@ class PreparedRun:
 
     def in_flight(self) -> int:
         """Number of prompts to answer or judge concurrently."""
-        samples = self.config.answering.sampling.samples
-        limits, models = self.config.limits, self.config.models
-        return prompts_at_once(limits, models, samples)
+        inputs = self.inputs
+        samples = inputs.sampling.samples
+        return prompts_at_once(inputs.spec.limits, inputs.models, samples)
 
 
-def prepare(
-    config: RunConfig,
-    gates: Sequence[Gate],
-    folder: Path,
-    say: Say,
-    servers: Servers | None = None,
-) -> PreparedRun:
-    """Read and check all that a run needs; starts nothing.
-
-    Args:
-        servers: replace engines.
+def prepare(inputs: Inputs, folder: Path, say: Say) -> PreparedRun:
+    """Open and check all that a run needs; starts nothing.
 
     Raises:
-        UserError: something in the configuration or in a file is wrong.
+        UserError: a file or a server cannot be used, or settings do not go together.
     """
-    summary = _first_notes(config)
-    baseline = check_baseline(config, gates)
-    if servers is None:
-        convert(config.models, say)
-        servers = Engines(pool_settings(config), folder)
-    store = Store(config.store, config.retry_unfinished)
+    summary = _first_notes(inputs)
+    baseline = read_baseline(inputs)
+    if inputs.spec.store.only:
+        servers: Servers = StoredModels()
+    else:
+        assembly.convert(inputs.models, say)
+        servers = engines(inputs, folder)
+    store = Store(inputs.store, inputs.spec.store.retry_unfinished)
     try:
-        assembled = assemble(config, gates, servers, say, summary.note)
-        _note_untested(summary, config, gates, assembled)
+        work, loaded = _connected(inputs, servers, store, say, summary.note)
+        _note_untested(summary, inputs, work.judges)
         summary.manifest = manifest(
-            config,
-            assembled.loaded,
-            assembled.judges,
-            servers=servers.account().get("servers", {}),
+            inputs, loaded, work.judges, servers=servers.account().get("servers", {})
         )
-        work = _task(config, assembled, store)
-        earlier = _earlier(config, gates, baseline, summary, work)
-        unverified = _begin(config, work, folder.name)
+        earlier = _earlier(inputs, baseline, summary, work)
+        unverified = _begin(inputs, work, folder.name)
     except BaseException:
         store.close()
         raise
-
-    judges = work.judges
     return PreparedRun(
-        config=config,
-        gates=gates,
+        inputs=inputs,
         folder=folder,
         summary=summary,
         work=work,
         servers=servers,
-        benchmarks=gated_benchmarks(gates, config.benchmarks, work.plan, judges),
-        rules=config.rules,
+        benchmarks=gated_benchmarks(
+            inputs.gates, inputs.benchmarks, work.plan, work.judges
+        ),
         earlier=earlier,
-        checks=JudgeChecks(judges, config.trust.floors, store),
+        checks=JudgeChecks(work.judges, inputs.spec.judge.floors, store),
         unverified=unverified,
     )
 
 
-def check_baseline(config: RunConfig, gates: Sequence[Gate]) -> Mapping[str, Scores]:
+def engines(inputs: Inputs, folder: Path) -> Engines:
+    """The engines of a run's models, none of them started; their logs go into the folder."""
+    spec = inputs.spec
+    return Engines(
+        inputs.candidate,
+        [judge.model for judge in inputs.judges],
+        folder,
+        spec.limits,
+        PlacementRequest(
+            spec.engine.placement, spec.candidate.device_ids, spec.judge.device_ids
+        ),
+        spec.engine.start_timeout,
+    )
+
+
+def read_baseline(inputs: Inputs) -> Mapping[str, Scores]:
     """Read the baseline; BaselineError if it is broken, or lacks a benchmark that needs it."""
-    path = config.baseline.path
+    path = inputs.baseline
     baseline = earlier_scores(path) if path else {}
-    if config.baseline.is_required:
-        require_compared(gates, baseline, path)
+    if inputs.spec.settings.require_baseline:
+        require_compared(inputs.gates, baseline, path)
     return baseline
 
 
-def _first_notes(config: RunConfig) -> RunSummary:
+def _first_notes(inputs: Inputs) -> RunSummary:
     """Begin a summary with what is known before anything is read.
 
     Raises:
         ModelError: texts are private, and an engine would write them into its log.
     """
     summary = RunSummary()
-    Redaction(config.redact).require_silent(config.models)
-    remark = remark_on(config.answering.model)
+    inputs.redaction.require_silent(inputs.models)
+    remark = remark_on(inputs.candidate)
     if remark:
         summary.note(remark)
     return summary
 
 
-def pool_settings(config: RunConfig) -> PoolSettings:
-    return PoolSettings(
-        candidate=config.answering.model,
-        judges=config.judging.models,
-        limits=config.limits,
-        sampling=config.answering.sampling,
-        judge_sampling=config.judging.sampling,
-        placement=config.engine.placement,
-        start_timeout=config.engine.start_timeout,
-        paces=config.engine.paces,
-    )
+def _connected(
+    inputs: Inputs, servers: Servers, store: Store, say: Say, note: Say
+) -> tuple[Task, Loaded]:
+    """Connect to the models, then load the prompts: what else is wrong does not wait for data.
+
+    Args:
+        note: receives lines on how verdicts come about.
+    """
+    if servers.are_live:
+        assembly.require_loadable(inputs, say)
+    candidate = assembly.connect_candidate(inputs, servers)
+    judges = assembly.build_judges(inputs, servers, note)
+    loaded = load_prompts(inputs, note)
+    if loaded.recording:
+        candidate = assembly.recorded_candidate(
+            inputs, loaded.recording, loaded.plan, judges, say, note
+        )
+    assert candidate
+    withheld = assembly.withheld(inputs, loaded.plan)
+    return Task(loaded.plan, candidate, judges, store, withheld), loaded
 
 
-def _note_untested(
-    summary: RunSummary, config: RunConfig, gates: Sequence[Gate], assembled: Assembly
-) -> None:
+def _note_untested(summary: RunSummary, inputs: Inputs, judges: Judges) -> None:
     """Note what no check of the judges tests."""
-    judges, benchmarks = assembled.judges, config.benchmarks
-    labelled_by = config.answering.replay.labelled_by
-    found = untested(gates, benchmarks, judges, config.trust, labelled_by)
+    benchmarks, spec = inputs.benchmarks, inputs.spec
+    found = untested(
+        inputs.gates, benchmarks, judges, spec.judge.floors, spec.recording.labelled_by
+    )
     for name, why in found.items():
         if kind_of(benchmarks[name]).verdicts.scale:
             summary.untested_scales[name] = why
@@ -192,17 +210,7 @@ def _note_untested(
             summary.untested = why
 
 
-def _task(config: RunConfig, assembled: Assembly, store: Store) -> Task:
-    return Task(
-        assembled.loaded.plan,
-        assembled.candidate,
-        assembled.judges,
-        store,
-        withheld=assembled.withheld,
-    )
-
-
-def _begin(config: RunConfig, work: Task, run: str) -> frozenset[str]:
+def _begin(inputs: Inputs, work: Task, run: str) -> frozenset[str]:
     """Choose the stored answers that the run uses; human labels must be of some of them.
 
     Nothing may go wrong afterwards: it may set aside what finished runs asked for.
@@ -210,13 +218,9 @@ def _begin(config: RunConfig, work: Task, run: str) -> frozenset[str]:
     Returns:
         See ``generations.begin``.
     """
-    labels = config.trust.labels
+    labels = inputs.labels
     unverified = generations.begin(
-        work,
-        fresh=config.fresh,
-        reuse=config.reuse,
-        stored_only=config.stored_only,
-        are_labelled=labels is not None,
+        work, inputs.spec.store, are_labelled=labels is not None
     )
     if labels:
         require_own_labels(labels, work, f"run {run} of {work.candidate.name}")
@@ -224,18 +228,22 @@ def _begin(config: RunConfig, work: Task, run: str) -> frozenset[str]:
 
 
 def _earlier(
-    config: RunConfig,
-    gates: Sequence[Gate],
+    inputs: Inputs,
     baseline: Mapping[str, Scores],
     summary: RunSummary,
     work: Task,
 ) -> Mapping[str, Earlier]:
     """Compare conditions with the baseline's, and check that it can decide the gates' margins."""
-    plan = work.plan
+    spec, plan = inputs.spec, work.plan
     reader = BaselineReader(
-        config.baseline, config.answering.replay, summary.manifest, work.store, plan
+        inputs.baseline,
+        spec.baseline.allow_incomparable,
+        spec.recording,
+        summary.manifest,
+        work.store,
+        plan,
     )
     earlier = reader.earlier(baseline)
-    level = config.rules.level
-    require_possible_margins(gates, earlier, config.benchmarks, plan, level)
+    level = spec.settings.confidence
+    require_possible_margins(inputs.gates, earlier, inputs.benchmarks, plan, level)
     return earlier

@@ -18,14 +18,12 @@ from refusal_checks.core import extensions
 from refusal_checks.core.files import sha256
 from refusal_checks.core.redaction import without_credentials
 from refusal_checks.engines.vllm import PACKAGES
-from refusal_checks.evaluation.config import (
-    NamedJudge,
-    RunConfig,
-    TrustConfig,
-)
+from refusal_checks.evaluation.inputs import Inputs
 from refusal_checks.evaluation.loading import Loaded
+from refusal_checks.evaluation.named_models import NamedJudge
 from refusal_checks.evaluation.planning import Judges, Pending, Task
 from refusal_checks.judges import template
+from refusal_checks.judges.trust.labels import HumanLabels
 from refusal_checks.models.identity import describe
 from refusal_checks.models.names import (
     Attached,
@@ -43,12 +41,13 @@ from refusal_checks.results.manifest import (
     Manifest,
     ModelFacts,
     Models,
+    Selection,
 )
 from refusal_checks.version import __version__
 
 
 def manifest(
-    config: RunConfig,
+    inputs: Inputs,
     loaded: Loaded,
     judges: Judges,
     servers: Mapping[str, Any],
@@ -58,18 +57,18 @@ def manifest(
     Args:
         servers: facts of attached servers, by role, then by URL and model.
     """
-    answering, judging, trust = config.answering, config.judging, config.trust
+    spec = inputs.spec
     max_tokens = _max_tokens(judges)
-    usual = min(max_tokens.values(), default=judging.sampling.max_tokens)
+    usual = min(max_tokens.values(), default=spec.judge.max_tokens)
     return Manifest(
         started=datetime.now(UTC).isoformat(timespec="seconds"),
-        candidate=answering.model.name,
-        title=answering.title,
+        candidate=inputs.candidate.name,
+        title=spec.candidate.title,
         recorded_model=loaded.recording.model if loaded.recording else "",
-        judge=", ".join(judge.name for judge in judging.judges),
+        judge=", ".join(judge.name for judge in inputs.judges),
         models=Models(
             candidate=ModelFacts(
-                **describe(_named(answering.model, servers.get("candidate", ())))
+                **describe(_named(inputs.candidate, servers.get("candidate", ())))
             ),
             judges={
                 judge.name: _judge_facts(
@@ -78,36 +77,42 @@ def manifest(
                     max_tokens.get(judge.name),
                     usual,
                 )
-                for judge in judging.judges
+                for judge in inputs.judges
             },
         ),
         judge_prompts={
             name: {judge.name: judge.prompt_hash for judge in panel}
             for name, panel in judges.items()
         },
-        data={name: _data(config.benchmarks[name], loaded) for name in loaded.plan},
-        spec=config.written,
-        thresholds={str(path): sha256(path) for path in config.files},
-        accepted=config.accepted,
+        data={name: _data(inputs.benchmarks[name], loaded) for name in loaded.plan},
+        spec=spec.recorded(),
+        thresholds={str(path): sha256(path) for path in spec.files},
+        accepted=spec.accept.granted,
         extensions={
             extension.origin: extension.sha256 for extension in extensions.known()
         },
-        sampling=answering.sampling.model_dump(mode="json"),
-        usual_seed=config.usual_seed,
-        filtered=answering.filtered,
-        judge_reasoning=answering.judge_reasoning,
-        multiple_choice=config.multiple_choice.model_dump(mode="json"),
-        judge_sampling=judging.sampling.model_dump(mode="json") | {"max_tokens": usual},
+        sampling=inputs.sampling.model_dump(mode="json"),
+        usual_seed=spec.usual_seed,
+        filtered=spec.candidate.filtered,
+        judge_reasoning=spec.candidate.judge_reasoning,
+        multiple_choice=spec.multiple_choice.model_dump(mode="json"),
+        judge_sampling=spec.judge.sampling.model_dump(mode="json")
+        | {"max_tokens": usual},
         judge_thresholds=_thresholds(judges),
-        partial_refusals=judging.partial,
+        partial_refusals=spec.judge.partial,
         servers=servers,
         build=_build(),
-        human_labels=_human_labels(trust),
-        labelled_by=answering.replay.labelled_by,
-        store=str(config.store),
-        confidence=config.rules.level,
+        human_labels=_human_labels(inputs.labels),
+        labelled_by=spec.recording.labelled_by,
+        store=str(inputs.store),
+        confidence=spec.settings.confidence,
         versions=_versions(),
         git_commit=_git_commit(),
+        gates=Selection(
+            selected=len(inputs.gates),
+            known=len(spec.gates),
+            all_required=spec.settings.require_all,
+        ),
         hardware=Hardware(
             platform=platform.platform(),
             cores=os.cpu_count(),
@@ -171,8 +176,7 @@ def _thresholds(judges: Judges) -> str:
     return ""
 
 
-def _human_labels(trust: TrustConfig) -> LabelsUsed | None:
-    labels = trust.labels
+def _human_labels(labels: HumanLabels | None) -> LabelsUsed | None:
     if not labels:
         return None
     return LabelsUsed(

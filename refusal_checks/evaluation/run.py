@@ -61,7 +61,7 @@ class Run:
     def __init__(self, prepared: PreparedRun, listener: Listener) -> None:
         self._run = prepared
         self._listener = listener
-        self.config = prepared.config
+        self.inputs = prepared.inputs
         self.summary = prepared.summary
         self.folder = RunFolder(prepared.folder)
         self._journal = Journal(self.folder)
@@ -161,9 +161,9 @@ class Run:
         """The models that will be asked; ``todos`` begins with the work on prompts."""
         models: list[Model] = []
         if todos[0].answers:
-            models.append(self.config.answering.model)
+            models.append(self.inputs.candidate)
         asked = frozenset[str]().union(*(todo.judges for todo in todos))
-        for judge in self.config.judging.judges:
+        for judge in self.inputs.judges:
             if judge.name in asked:
                 models.append(judge.model)
         return models
@@ -242,7 +242,7 @@ class Run:
             raise
 
     async def _do_first(self, work: Work) -> None:
-        await self._servers.ready([self.config.answering.model])
+        await self._servers.ready([self.inputs.candidate])
         self._begun = time.monotonic()
         await self._servers.guard(work, self._restarted)
 

@@ -46,7 +46,7 @@ from refusal_checks.results.redact import is_redacted
 from refusal_checks.spec import NAMED, Layer, RunSpec, named, override, usual_file
 
 if TYPE_CHECKING:
-    from refusal_checks.evaluation.config import Folders
+    from refusal_checks.evaluation.inputs import Folders
     from refusal_checks.evaluation.result import RunResult
     from refusal_checks.reports.run_view import RunView
     from refusal_checks.results.events import Event, Listener, Underway
@@ -104,7 +104,7 @@ class GateSession:
     @cached_property
     def kept(self) -> Folders:
         """The folders of the store and of runs."""
-        from refusal_checks.evaluation.configure import folders  # not for collection
+        from refusal_checks.evaluation.inputs import folders  # not for collection
 
         own = self._configured("folder") or self._config.rootpath / ".refusal-checks"
         runs = self._configured("runs")

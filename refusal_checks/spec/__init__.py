@@ -26,7 +26,12 @@ from pydantic import (
 from refusal_checks.benchmarks import Benchmark, catalogue, discover
 from refusal_checks.core import extensions, suggestions
 from refusal_checks.core.errors import ThresholdError, UserError
-from refusal_checks.core.settings import BenchmarkTable, Limits, MultipleChoice
+from refusal_checks.core.settings import (
+    BenchmarkTable,
+    Limits,
+    MultipleChoice,
+    RecordingTable,
+)
 from refusal_checks.gates import thresholds, toml_file
 from refusal_checks.gates.gate import Gate, measured_id
 from refusal_checks.gates.tables import GateSettings
@@ -49,7 +54,6 @@ from refusal_checks.spec.tables import (
     EngineTable,
     JudgeTable,
     ModelTable,
-    RecordingTable,
     ReportsTable,
     SamplingTable,
     StoreTable,
@@ -60,11 +64,12 @@ __all__ = [
     "NAMED",
     "TABLES",
     "EngineTable",
+    "JudgeTable",
     "Layer",
     "ModelTable",
-    "RecordingTable",
     "ReportsTable",
     "RunSpec",
+    "StoreTable",
     "named",
     "override",
     "usual_file",

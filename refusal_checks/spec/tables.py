@@ -17,7 +17,6 @@ from pydantic import (
 
 from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.core.files import read_bytes
-from refusal_checks.core.labelling import Labeller
 from refusal_checks.core.reservations import RESERVATIONS
 from refusal_checks.core.sampling import JudgeSampling, Sampling
 from refusal_checks.core.settings import (
@@ -29,6 +28,7 @@ from refusal_checks.core.settings import (
     Limits,
     MultipleChoice,
     PerMinute,
+    RecordingTable,
     RequestPace,
     Seconds,
     Thresholds,
@@ -58,21 +58,10 @@ def _as_text(value: object) -> object:
     return str(value) if type(value) is int else value
 
 
-def _as_texts(value: object) -> object:
-    """Convert a table's numbers to text, since cells of files are compared as text."""
-    if not isinstance(value, dict):
-        return value
-    return {
-        key: str(item) if type(item) in (int, float) else item
-        for key, item in value.items()
-    }
-
-
 Several = Annotated[tuple[str, ...], BeforeValidator(_as_list), Field(strict=False)]
 Tables = Annotated[
     tuple[dict[str, Any], ...], BeforeValidator(_as_list), Field(strict=False)
 ]
-Texts = Annotated[dict[str, str], BeforeValidator(_as_texts)]
 
 
 _ARGS = "arguments for its engine, passed on unchanged, as one text"
@@ -98,6 +87,11 @@ class ModelTable(Frozen):
     @property
     def pace(self) -> RequestPace:
         return RequestPace(self.requests_per_minute, self.concurrency)
+
+    @property
+    def device_ids(self) -> tuple[str, ...]:
+        names = [name.strip() for name in self.devices.split(",")]
+        return tuple(name for name in names if name)
 
 
 def _require_named(*names: str) -> None:
@@ -140,6 +134,12 @@ class CandidateTable(ModelTable):
         if isinstance(value, str):
             _require_named(value)
         return value
+
+    @property
+    def title(self) -> str:
+        """Its name in reports: the one given, else the last part of its path."""
+        path = self.model.rpartition("#")[2].strip("/")
+        return self.name or path.rpartition("/")[2] or self.model
 
 
 class JudgeTable(ModelTable, JudgeSampling):
@@ -198,6 +198,11 @@ class JudgeTable(ModelTable, JudgeSampling):
     def _are_named(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         _require_named(*names)
         return names
+
+    @property
+    def floors(self) -> JudgeFloors | None:
+        """What its figures must reach; None if none is checked."""
+        return self.check if self.check and self.check.figures else None
 
     @property
     def sampling(self) -> JudgeSampling:
@@ -266,32 +271,6 @@ class DataTable(Frozen):
 
     mirror: Annotated[str, FromFile()] = Field(
         "", description="mirror of public data ($REFUSAL_CHECKS_DATA)"
-    )
-
-
-class RecordingTable(Frozen):
-    """How recorded answers (``replay:FILE``) are read."""
-
-    columns: Texts = Field(
-        {},
-        description="columns of a recording: id, prompt, completion, label, finish_reason, "
-        "tool_calls, logprob (mean)",
-    )
-    where: Texts = Field(
-        {}, description='read only rows with these values: { model = "GPT4" }'
-    )
-    labels: Texts = Field(
-        {},
-        description="meaning of recorded labels: refusal, compliance, a degree, a score or "
-        "invalid",
-    )
-    labelled_by: Labeller = Field(
-        "",
-        description="who gave the recorded labels that judge: people, or a model's name",
-    )
-    partial: bool = Field(
-        False,
-        description="leave out prompts without a recorded answer, and say how many",
     )
 
 

@@ -14,7 +14,7 @@ from refusal_checks.core.sampling import JudgeSampling
 from refusal_checks.core.verdicts import Judgement
 from refusal_checks.engines.process import EngineProcess
 from refusal_checks.engines.vllm import EngineSpec
-from refusal_checks.evaluation.model_config import laid_out
+from refusal_checks.evaluation.named_models import laid_out
 from refusal_checks.judges import template
 from refusal_checks.judges.judge import JudgeSetup
 from refusal_checks.models.client.client import Client, RequestParams

@@ -21,7 +21,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from refusal_checks.cli import application
-from refusal_checks.evaluation.configure import configure
+from refusal_checks.evaluation.inputs import read_inputs
 from refusal_checks.plugin.options import given
 from refusal_checks.plugin.session import GateSession
 from refusal_checks.reports.wording.release import EXIT_CODES
@@ -240,4 +240,4 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if given(session.config):
         gates = GateSession(session.config)
         if gates.spec.candidate.model:
-            configure(gates.spec, gates.kept)
+            read_inputs(gates.spec, gates.kept)

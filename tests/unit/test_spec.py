@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from refusal_checks import RunSpec
 from refusal_checks.core.errors import UserError
-from refusal_checks.evaluation.config import Folders
-from refusal_checks.evaluation.configure import configure
+from refusal_checks.evaluation.inputs import Folders, read_inputs
 from refusal_checks.plugin.options import OPTIONS
 from refusal_checks.spec import (
     NAMED,
@@ -378,7 +377,7 @@ def test_a_wrong_model_is_said_where_it_was_written(
     ):
         spec = RunSpec.read(file, overrides=overrides)
         with pytest.raises(UserError, match=f"^{re.escape(said)}"):
-            configure(spec, Folders(tmp_path, tmp_path / "runs"))
+            read_inputs(spec, Folders(tmp_path, tmp_path / "runs"))
 
 
 @pytest.mark.parametrize(

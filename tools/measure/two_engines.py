@@ -22,11 +22,10 @@ from http.client import HTTPConnection
 from pathlib import Path
 from unittest import mock
 
-from refusal_checks.core.sampling import JudgeSampling, Sampling
 from refusal_checks.core.settings import Limits
 from refusal_checks.engines import placement, vllm
 from refusal_checks.engines.placement import Assignment, PlacementRequest
-from refusal_checks.engines.pool import Engines, PoolSettings
+from refusal_checks.engines.pool import Engines
 from refusal_checks.engines.process import EngineProcess
 from refusal_checks.engines.vllm import EngineSpec
 from refusal_checks.models.names import Served
@@ -94,19 +93,17 @@ class Models:
 
     def started(self, part: str, *, at_once: bool) -> list[Row]:
         """Start both, and stop them; a row for each thing that was seen."""
-        settings = PoolSettings(
-            self.candidate,
-            (self.judge,),
-            Limits(),
-            Sampling(),
-            JudgeSampling(),
-            PlacementRequest("together"),
-            start_timeout=300.0,
-        )
         rows = Rows()
         rows.add("GiB in use before", f"{memory():.2f}")
         with _one_by_one(not at_once):
-            engines = Engines(settings, self.out / part)
+            engines = Engines(
+                self.candidate,
+                (self.judge,),
+                self.out / part,
+                Limits(),
+                PlacementRequest("together"),
+                start_timeout=300.0,
+            )
             engines.place([self.candidate, self.judge])
         rows.add("placement", engines.placement.why)
         models = (self.candidate, self.judge)

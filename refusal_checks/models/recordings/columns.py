@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from refusal_checks.core.strict_json import parse_json
 from refusal_checks.core.text import brief, listed, storable
 from refusal_checks.models.client.answers import calling, read_reason, reasoned
 from refusal_checks.models.client.reasoning import split_reasoning
+from refusal_checks.models.names import Replay
 
 Row = Mapping[str, Any]
 """A prompt and an answer, by column."""
@@ -36,29 +36,6 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
 LEAST_LOGPROB = -math.log(1e7)
 """No sampled answer is less probable per token than guessing among ten million tokens, so a number
 below is a total."""
-
-
-@dataclass(frozen=True)
-class ReplayOptions:
-    """How a file of recorded answers is read: the table ``recording`` of a run file.
-
-    Attributes:
-        columns: column by field (a key of ``COLUMNS``), for columns with other names.
-        labels: meaning of labels, by their text in lower case; other labels stay as they are.
-        labelled_by: who gave the labels: ``people``, a model's name, or empty if unknown.
-        only: read only rows with these values, by column.
-        partial: leave out prompts without an answer, which are otherwise an error.
-        reasoning_end: the text that ends the reasoning in an answer.
-        judge_reasoning: True if the reasoning is judged as a part of the answer.
-    """
-
-    columns: Mapping[str, str] = field(default_factory=dict)
-    labels: Mapping[str, str] = field(default_factory=dict)
-    labelled_by: str = ""
-    only: Mapping[str, str] = field(default_factory=dict)
-    partial: bool = False
-    reasoning_end: str = ""
-    judge_reasoning: bool = False
 
 
 def columns_of(
@@ -107,9 +84,17 @@ def key_of(where: str, row: Row, column: str | None) -> str:
 
 
 def answer_in(
-    where: str, row: Row, columns: Mapping[str, str], how: ReplayOptions
+    where: str,
+    row: Row,
+    columns: Mapping[str, str],
+    model: Replay,
+    meanings: Mapping[str, str],
 ) -> Completion:
-    """A row's answer: a text, a chat message as OpenAI's servers send it, or None for none."""
+    """A row's answer: a text, a chat message as OpenAI's servers send it, or None for none.
+
+    Args:
+        meanings: of labels, by their text in lower case.
+    """
     column = columns["completion"]
     if column not in row:
         raise DataError(
@@ -122,7 +107,7 @@ def answer_in(
         calls = _tool_calls(f"{where}: {columns['tool_calls']}", beside["tool_calls"])
         message = {**message, "tool_calls": calls}
     try:
-        text, reasoning = split_reasoning(message, how.reasoning_end)
+        text, reasoning = split_reasoning(message, model.reasoning_end)
         text = storable(text)
     except (TypeError, KeyError, AttributeError):
         raise DataError(
@@ -133,12 +118,12 @@ def answer_in(
         text,
         finish_reason=read_reason(beside.get("finish_reason") or "stop"),
         mean_logprob=_mean_logprob(where, columns, beside.get("logprob")),
-        label=None if label is None else _label(text_of(label), how.labels),
+        label=None if label is None else _label(text_of(label), meanings),
         reasoning=reasoning,
     )
     completion = calling(completion, message)
-    if how.judge_reasoning:
-        return reasoned(completion, message, how.reasoning_end)
+    if model.judge_reasoning:
+        return reasoned(completion, message, model.reasoning_end)
     return completion
 
 

@@ -16,10 +16,11 @@ from refusal_checks.core.data_files import header, read_rows, require_in_data
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
+from refusal_checks.core.settings import RecordingTable
 from refusal_checks.core.text import clean, count
+from refusal_checks.models.names import Replay
 from refusal_checks.models.recordings import inspect_logs
 from refusal_checks.models.recordings.columns import (
-    ReplayOptions,
     answer_in,
     columns_of,
     key_of,
@@ -27,15 +28,16 @@ from refusal_checks.models.recordings.columns import (
 )
 from refusal_checks.models.recordings.recording import Recording
 
-USUAL = ReplayOptions()
+USUAL = RecordingTable()
 
 
 def read(
-    path: Path, prompts: Iterable[Prompt], how: ReplayOptions = USUAL
+    model: Replay, prompts: Iterable[Prompt], table: RecordingTable = USUAL
 ) -> Recording:
     """Read the answers to these prompts from a file of recorded answers."""
-    rows = _rows(path, how)
-    columns = columns_of(path, rows, how.columns)
+    path, meanings = model.path, table.meanings
+    rows = _rows(path, table)
+    columns = columns_of(path, rows, table.columns)
     ids, requests = set(), set()
     for prompt in prompts:
         ids.add(prompt.id)
@@ -46,7 +48,7 @@ def read(
     contents: list[tuple[str, str]] = []
     for number, row in enumerate(rows, 1):
         where = f"{path}: row {number}"
-        said = answer_in(where, row, columns, how)
+        said = answer_in(where, row, columns, model, meanings)
         key = key_of(where, row, columns.get("id"))
         text = key_of(where, row, columns.get("prompt"))
         if text in requests:
@@ -60,9 +62,11 @@ def read(
             answers[place] = (*answers.get(place, ()), said)
         contents.append((key or text, said.text))
 
-    model = text_of(rows[0].get("model"))
+    answered_by = text_of(rows[0].get("model"))
     first = key_of(f"{path}: row 1", rows[0], columns.get("id"))
-    return Recording(path, answers, texts, first, clean(model, 100), _repeats(contents))
+    return Recording(
+        path, answers, texts, first, clean(answered_by, 100), _repeats(contents)
+    )
 
 
 def _repeats(contents: Sequence[tuple[str, str]]) -> str:
@@ -77,14 +81,14 @@ def _repeats(contents: Sequence[tuple[str, str]]) -> str:
     )
 
 
-def _rows(path: Path, how: ReplayOptions) -> Sequence[Mapping[str, Any]]:
+def _rows(path: Path, table: RecordingTable) -> Sequence[Mapping[str, Any]]:
     """A file's rows, or those with given values by column; all must be of one model."""
     rows = (
-        inspect_logs.rows_of(path, how.partial)
+        inspect_logs.rows_of(path, table.partial)
         if path.suffix == ".eval"
         else read_rows(path)
     )
-    for column, value in how.only.items():
+    for column, value in table.where.items():
         where = f"{path}: recording.where {column}={value}"
         values = {text_of(row.get(column)) for row in rows} - {""}
         if not values:

@@ -15,11 +15,17 @@ from refusal_checks.core.errors import (
     ModelError,
     OutOfMemoryError,
 )
-from refusal_checks.core.sampling import JudgeSampling, Sampling
-from refusal_checks.core.settings import Limits
+from refusal_checks.core.sampling import JudgeSampling
+from refusal_checks.core.settings import Limits, RequestPace
 from refusal_checks.engines import placement, pool, process, vllm
-from refusal_checks.engines.placement import UNKNOWN, Assignment, Devices
-from refusal_checks.engines.pool import Engines, PoolSettings
+from refusal_checks.engines.placement import (
+    UNKNOWN,
+    Assignment,
+    Devices,
+    PlacementRequest,
+)
+from refusal_checks.engines.pool import Engines
+from refusal_checks.models.client.client import Client
 from refusal_checks.models.client.usage import Usage
 from refusal_checks.models.names import (
     Attached,
@@ -38,15 +44,23 @@ def _installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def engines(folder: Path, candidate: CandidateModel, *judges: JudgeModel) -> Engines:
-    settings = PoolSettings(candidate, judges, Limits(), Sampling(), JudgeSampling())
-    return Engines(settings, folder)
+    return Engines(candidate, judges, folder, Limits(), PlacementRequest())
+
+
+def connect(
+    engines: Engines,
+    model: Served | Attached,
+    number: int = 1,
+    option: str = "--judge",
+) -> Client:
+    return engines.connect(model, option, JudgeSampling(), RequestPace(), number)
 
 
 def test_one_engine_for_all_that_name_the_same_model_and_arguments(
     tmp_path: Path,
 ) -> None:
     found = engines(tmp_path, ALIGNED, JUDGE, Rule("keyword"), OTHER)
-    urls = [found.connect(model, "--judge").url for model in (ALIGNED, JUDGE, OTHER)]
+    urls = [connect(found, model).url for model in (ALIGNED, JUDGE, OTHER)]
     assert urls[0] == urls[1] != urls[2]
 
 
@@ -57,9 +71,9 @@ def test_a_further_judge_s_server_has_its_own_key(
     with FakeServer(api_key="second") as server:
         judge = Attached(server.url, server.url, "fake")
         found = engines(tmp_path, ALIGNED, Rule("keyword"), judge)
-        assert found.connect(judge, "--judge", 2).model == "fake"
+        assert connect(found, judge, 2).model == "fake"
         with pytest.raises(ModelError, match="401"):
-            found.connect(judge, "--judge", 1)
+            connect(found, judge, 1)
 
 
 @pytest.fixture
@@ -329,7 +343,7 @@ def test_each_role_s_requests_are_added_up(tmp_path: Path) -> None:
         (JUDGE, "--judge"),
         (OTHER, "--judge"),
     ):
-        usage = found.connect(model, option).usage
+        usage = connect(found, model, option=option).usage
         usage.retries, usage.verdicts = 2, int(option == "--judge")
         usage.count({"usage": {"prompt_tokens": 10, "completion_tokens": 4}})
     account = found.account()
@@ -337,7 +351,7 @@ def test_each_role_s_requests_are_added_up(tmp_path: Path) -> None:
     assert account["tokens"]["candidate"] == asdict(one)
     assert account["tokens"]["judge"] == asdict(Usage(2, 4, 20, 0, 8, 2))
     assert account["servers"] == {}, "our own engines take all fields"
-    judge = found.connect(JUDGE, "--judge")
+    judge = connect(found, JUDGE)
     judge.left_out.add("seed")
     (shown,) = found.account()["servers"]["judge"].values()
     assert shown == {"left_out": ["seed"], "answers_as": ""}

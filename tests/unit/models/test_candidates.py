@@ -14,6 +14,7 @@ from refusal_checks.core.store import Store
 from refusal_checks.core.verdicts import Invalid
 from refusal_checks.models.candidates import Answer, ServedCandidate, answer_seed
 from refusal_checks.models.client.client import Client
+from refusal_checks.models.names import Replay
 from refusal_checks.models.recordings.recording import ReplayCandidate
 from refusal_checks.models.recordings.replay import read
 from tests.fake_server import FakeServer
@@ -152,7 +153,7 @@ def test_log_probabilities_are_asked_for_with_answers_that_they_weigh(
 def test_a_recording_knows_all_its_answers(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("prompt,answer\nwhat is it?,one\nwhat is it?,two\n")
-    candidate = ReplayCandidate("replay", read(path, [PROMPT]))
+    candidate = ReplayCandidate("replay", read(Replay("replay", path), [PROMPT]))
     with Store(tmp_path / "store.sqlite") as store:
         known = candidate.known([PROMPT], store)
     assert [known[key].text for key in candidate.keys(PROMPT)] == ["one", "two"]

@@ -5,6 +5,7 @@ import csv
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,12 +16,19 @@ from refusal_checks.core.data_files import read_rows
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
+from refusal_checks.core.settings import RecordingTable
 from refusal_checks.core.verdicts import Binary, Graded, Invalid, Label, Rated, Valid
 from refusal_checks.judges.rules import LabelsJudge
-from refusal_checks.models.recordings.columns import ReplayOptions
+from refusal_checks.models.names import Replay
+from refusal_checks.models.recordings import replay
 from refusal_checks.models.recordings.recording import Recording
-from refusal_checks.models.recordings.replay import read
 from tests.public_data import public_file
+
+
+def read(
+    path: Path, prompts: Sequence[Prompt], table: RecordingTable = replay.USUAL
+) -> Recording:
+    return replay.read(Replay(f"replay:{path}", path), prompts, table)
 
 
 def asked(text: str) -> Prompt:
@@ -102,7 +110,7 @@ def test_a_log_that_inspect_writes_today(tmp_path: Path) -> None:
     pytest.importorskip("inspect_ai", reason="nightly.yml installs it")
     said = [["Use kill.", "Plain words."], ["I can't help with that.", "Use\xa0pkill."]]
     assert texts(read(LOG, [asked(SLOW), asked(COKE)]), SLOW, COKE) == said
-    labels = ReplayOptions({"label": "scores.includes"})
+    labels = RecordingTable(columns={"label": "scores.includes"})
     found = read(LOG, [asked(SLOW)], labels).answers(asked(SLOW))
     assert [answer.label for answer in found] == ["I", "I"]
     assert [answer.reasoning for answer in found] == ["closed", ""]
@@ -133,7 +141,7 @@ def test_samples_that_lm_eval_writes(tmp_path: Path) -> None:
             said = {"prompt": row["doc"]["prompt"], "completion": answer}
             table.append({**said, "filter": row["filter"]})
     path = lines(tmp_path / "said.jsonl", *table)
-    found = read(path, [asked(KILL)], ReplayOptions(only={"filter": "strict"}))
+    found = read(path, [asked(KILL)], RecordingTable(where={"filter": "strict"}))
     assert texts(found, KILL)[0] == ["Use kill.", "Use\u2028pkill."]
 
 
@@ -186,7 +194,7 @@ def test_an_evaluation_that_did_not_end_well_is_no_whole_recording(
     monkeypatch: pytest.MonkeyPatch, status: str
 ) -> None:
     reader_of_inspect(monkeypatch, inspect_log(status))
-    partial = read(LOG, [asked("q")], ReplayOptions(partial=True))
+    partial = read(LOG, [asked("q")], RecordingTable(partial=True))
     assert texts(partial, "q") == [["fine", "fine"]]
     if status == "success":
         assert texts(read(LOG, [asked("q")]), "q") == [["fine", "fine"]]

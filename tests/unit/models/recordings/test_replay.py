@@ -16,10 +16,10 @@ import pytest
 from refusal_checks.core.errors import DataError, ModelError, ThresholdError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, unusable
+from refusal_checks.core.settings import RecordingTable
 from refusal_checks.gates.toml_file import find
-from refusal_checks.models.names import parse_candidate
+from refusal_checks.models.names import Replay, parse_candidate
 from refusal_checks.models.recordings import replay
-from refusal_checks.models.recordings.columns import ReplayOptions
 from refusal_checks.models.recordings.recording import Recording
 from tests.cases import cases_of
 from tests.tables import put_parquet
@@ -33,10 +33,12 @@ TWO = Prompt.single("v2", "second question")
 
 def read(
     path: Path,
-    how: ReplayOptions = replay.USUAL,
+    table: RecordingTable = replay.USUAL,
     prompts: Sequence[Prompt] = (ONE, TWO),
+    reasoning_end: str = "",
 ) -> Recording:
-    return replay.read(path, prompts, how)
+    model = Replay(f"replay:{path}", path, reasoning_end)
+    return replay.read(model, prompts, table)
 
 
 def as_csv(rows: list[list[str]]) -> str:
@@ -100,19 +102,22 @@ def test_only_line_feeds_end_a_row(write: Write, separator: str) -> None:
 def test_columns_and_labels_may_have_other_names(write: Write) -> None:
     columns = {"prompt": "text", "completion": "out", "label": "judged"}
     rows = as_jsonl({"text": "first question", "out": "a", "judged": True})
-    found = read(write("a.jsonl", rows), ReplayOptions(columns, {"true": "refusal"}))
+    found = read(
+        write("a.jsonl", rows),
+        RecordingTable(columns=columns, labels={"true": "refusal"}),
+    )
     assert found.answers(ONE) == (Completion("a", label="refusal"),)
 
 
 def test_rows_can_be_chosen_by_their_values(write: Write) -> None:
     path = write("a.csv", "id,answer,model\nv1,a,one\nv1,b,two\n")
-    assert texts(read(path, ReplayOptions(only={"model": "two"})), ONE) == ["b"]
+    assert texts(read(path, RecordingTable(where={"model": "two"})), ONE) == ["b"]
     with pytest.raises(
         DataError, match=r'model=too: no value "too"; did you mean "two"'
     ):
-        read(path, ReplayOptions(only={"model": "too"}))
+        read(path, RecordingTable(where={"model": "too"}))
     with pytest.raises(DataError, match=r'modell=one: no column "modell"'):
-        read(path, ReplayOptions(only={"modell": "one"}))
+        read(path, RecordingTable(where={"modell": "one"}))
 
 
 def test_the_reasons_why_recorded_answers_ended_are_read_as_those_of_a_server(
@@ -257,7 +262,7 @@ def test_a_message_names_short_columns_only(
     ) as other:
         read(
             write("b.jsonl", as_jsonl(row)),
-            ReplayOptions({"completion": "how do I bake"}),
+            RecordingTable(columns={"completion": "how do I bake"}),
         )
     for fault in (caught, other):
         assert "secret" not in str(fault.value)
@@ -297,9 +302,7 @@ def test_reasoning_is_no_part_of_a_recorded_answer(write: Write) -> None:
     assert closed == Completion("Sure.", reasoning="closed")
     assert unclosed == Completion("", reasoning="unclosed")
     assert plain == Completion("Hm. So: Sure.")
-    assert (
-        read(path, ReplayOptions(reasoning_end="So:")).answers(ONE)[2].text == "Sure."
-    )
+    assert read(path, reasoning_end="So:").answers(ONE)[2].text == "Sure."
 
 
 @pytest.mark.parametrize(
@@ -333,7 +336,8 @@ def test_mean_log_probabilities_are_read(write: Write) -> None:
     found = read(write("a.csv", TWICE.format("mean_logprob", "-2", "-8")))
     assert [answer.mean_logprob for answer in found.answers(ONE)] == [-2.0, -8.0]
     named = read(
-        write("b.csv", TWICE.format("lp", "-2", "")), ReplayOptions({"logprob": "lp"})
+        write("b.csv", TWICE.format("lp", "-2", "")),
+        RecordingTable(columns={"logprob": "lp"}),
     )
     assert [answer.mean_logprob for answer in named.answers(ONE)] == [-2.0, None]
 

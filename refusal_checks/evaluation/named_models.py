@@ -1,27 +1,33 @@
-"""Make a run's candidates, judges and engines from its spec."""
+"""The models that a spec names: its candidate and its judges, with what their engines are told."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from refusal_checks.core import settings
 from refusal_checks.core.errors import ModelError, UserError
-from refusal_checks.core.settings import RequestPace
+from refusal_checks.core.settings import RecordingTable
 from refusal_checks.engines import vllm
-from refusal_checks.engines.placement import PlacementRequest
-from refusal_checks.evaluation.config import JudgeConfig, NamedJudge
 from refusal_checks.judges import template
 from refusal_checks.judges.rules import require_meanings
 from refusal_checks.models import names as models
 from refusal_checks.models.names import CandidateModel, JudgeModel, Replay, Served
-from refusal_checks.models.recordings.columns import ReplayOptions
-from refusal_checks.spec import RecordingTable, RunSpec
+from refusal_checks.spec import RunSpec
 
 Value = TypeVar("Value")
+
+
+@dataclass(frozen=True)
+class NamedJudge:
+    """One judge of a run; repeated names get a number. A template replaces its built-in prompt."""
+
+    name: str
+    model: JudgeModel
+    template: str | None = None
 
 
 @contextmanager
@@ -38,12 +44,6 @@ def where_written(spec: RunSpec, key: str, option: str) -> Iterator[None]:
         if why and value in where:  # it stands there already
             rest = why
         raise type(fault)(f"{where}: {rest}") from None
-
-
-def title(spec: RunSpec) -> str:
-    """The candidate's name in reports: the one given, else the last part of its path."""
-    path = spec.candidate.model.rpartition("#")[2].strip("/")
-    return spec.candidate.name or path.rpartition("/")[2] or spec.candidate.model
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
@@ -70,7 +70,7 @@ def read_candidate(spec: RunSpec) -> CandidateModel:
     return vllm.with_dtype(model) if isinstance(model, Served) else model
 
 
-def read_judges(spec: RunSpec) -> JudgeConfig:
+def read_judges(spec: RunSpec) -> tuple[NamedJudge, ...]:
     named = spec.judge.model
     prompts = _spread(spec, "judge.prompt", spec.judge.prompt, named, "")
     extras = _judge_extras(spec, named)
@@ -100,15 +100,7 @@ def read_judges(spec: RunSpec) -> JudgeConfig:
                 f"{classifiers[0]} with a second --judge: {classifiers[0]} is a classifier, and "
                 "draws nothing"
             )
-    table = spec.judge
-    return JudgeConfig(
-        tuple(judges),
-        table.sampling,
-        table.rationales,
-        table.thresholds,
-        table.partial,
-        table.classifier,
-    )
+    return tuple(judges)
 
 
 def laid_out(model: JudgeModel, prompt: str) -> JudgeModel:
@@ -255,38 +247,23 @@ def require_engine(
         )
 
 
-def placement(spec: RunSpec) -> PlacementRequest:
+def require_undivided(spec: RunSpec) -> None:
+    """Refuse devices of one model where the placement gives all to both."""
     kind = spec.engine.placement
-    devices: dict[str, tuple[str, ...]] = {}
     for role in ("candidate", "judge"):
-        ids = [name.strip() for name in getattr(spec, role).devices.split(",")]
-        devices[role] = tuple(name for name in ids if name)
-        if devices[role] and kind in ("together", "turns"):
+        if getattr(spec, role).device_ids and kind in ("together", "turns"):
             raise UserError(
                 f"{spec.where(f'{role}.devices')}: leave it out, or use --set "
                 f'engine.placement=auto: engine.placement "{kind}" does not divide the devices'
             )
-    return PlacementRequest(
-        kind,
-        devices["candidate"],
-        devices["judge"],
-    )
 
 
-def paces(spec: RunSpec) -> dict[str, RequestPace]:
-    """Rate limits for the servers of each role."""
-    return {"candidate": spec.candidate.pace, "judge": spec.judge.pace}
-
-
-def read_replay(table: RecordingTable, candidate: CandidateModel) -> ReplayOptions:
-    labels = {label.lower(): meaning.lower() for label, meaning in table.labels.items()}
-    require_meanings(labels)
+def require_recording(table: RecordingTable, candidate: CandidateModel) -> None:
+    """Refuse keys of recordings for other candidates, and unknown meanings of labels."""
+    require_meanings(table.meanings)
     for name in table.model_fields_set:
         if getattr(table, name) and not isinstance(candidate, Replay):
             raise UserError(
                 f"recording.{name}: leave it out, or name a file with --candidate=replay:FILE: it "
                 "only says how recorded answers are read"
             )
-    return ReplayOptions(
-        table.columns, labels, table.labelled_by, table.where, table.partial
-    )

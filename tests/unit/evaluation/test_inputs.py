@@ -7,13 +7,11 @@ import pytest
 
 from refusal_checks import RunSpec
 from refusal_checks.core.errors import UserError
-from refusal_checks.evaluation.config import Folders
-from refusal_checks.evaluation.configure import configure, folders
-from refusal_checks.evaluation.model_config import (
+from refusal_checks.evaluation.inputs import Folders, folders, read_inputs
+from refusal_checks.evaluation.named_models import (
     read_candidate,
     read_judges,
     require_engine,
-    title,
 )
 from refusal_checks.models.identity import describe
 from refusal_checks.models.names import Attached, Served
@@ -44,8 +42,9 @@ def spec_of(**values: object) -> RunSpec:
     ],
 )
 def test_a_candidate_is_named_by_the_end_of_its_path(written: str, name: str) -> None:
-    assert title(spec_of(candidate_model=written)) == name
-    assert title(spec_of(candidate_model=written, candidate_name="one")) == "one"
+    assert spec_of(candidate_model=written).candidate.title == name
+    named = spec_of(candidate_model=written, candidate_name="one")
+    assert named.candidate.title == "one"
 
 
 def test_several_candidates_are_told_how_to_run() -> None:
@@ -58,7 +57,7 @@ def test_several_candidates_are_told_how_to_run() -> None:
 def test_a_program_replaces_that_of_vllm() -> None:
     program = "'/a fork/python' -m server"
     spec = spec_of(judge_model="demo:writer", engine_command=program)
-    (judge,) = read_judges(spec).judges
+    (judge,) = read_judges(spec)
     assert isinstance(judge.model, Served)
     assert judge.model.program == ("/a fork/python", "-m", "server")
 
@@ -74,7 +73,7 @@ def test_a_key_of_several_models_is_for_all_or_for_each(
     written: object, variables: list[object]
 ) -> None:
     spec = spec_of(judge_model=TWO, judge_template_variables=written)
-    read = [describe(model)["template_kwargs"] for model in read_judges(spec).models]
+    read = [describe(judge.model)["template_kwargs"] for judge in read_judges(spec)]
     assert read == variables
     one = spec_of(candidate_model=TWO[0], candidate_template_variables={"a": 1})
     assert describe(read_candidate(one))["template_kwargs"] == {"a": 1}
@@ -88,7 +87,7 @@ def test_a_program_may_be_named_where_one_model_is_started() -> None:
 def test_several_verdicts_are_asked_of_a_model_beside_a_rule() -> None:
     judges = ["keyword", "http://h/v1#m"]
     spec = spec_of(judge_model=judges, judge_temperature=0.6, judge_samples=3)
-    assert [judge.name for judge in read_judges(spec).judges] == judges
+    assert [judge.name for judge in read_judges(spec)] == judges
 
 
 @pytest.mark.parametrize(
@@ -159,7 +158,7 @@ def test_what_makes_no_sense_is_refused_before_anything_starts(
     monkeypatch.chdir(tmp_path)
     spec = spec_of(**{"candidate_model": "http://here/v1#m", **values})
     with pytest.raises(UserError) as caught:
-        configure(spec, folders(spec))
+        read_inputs(spec, folders(spec))
     assert says in str(caught.value)
 
 
