@@ -8,13 +8,12 @@ import typer
 from refusal_checks.cli._common import Root, Runs, echo, read_run
 from refusal_checks.core.errors import UserError
 from refusal_checks.core.files import resolved
-from refusal_checks.core.layout import table
+from refusal_checks.core.layout import table, told_apart
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.text import clean
 from refusal_checks.gates import score_files
 from refusal_checks.gates.comparison import paired_change
 from refusal_checks.metrics import METRICS
-from refusal_checks.reports.rows import candidate_names
 from refusal_checks.reports.run_view import RunView
 from refusal_checks.reports.wording.verdicts import mark
 from refusal_checks.results.run_folder import earlier_scores
@@ -43,7 +42,7 @@ def _lines(runs: Sequence[RunView]) -> Iterator[str]:
         gate for run in summaries for gate in (*run.verdicts, *run.errors)
     )
     rows = [
-        ["gate", *candidate_names(summaries)],
+        ["gate", *_names(runs)],
         ["may it ship?", *(run.decision.headline for run in runs)],
     ]
     rows += [[clean(gate, 60), *(_cell(run, gate) for run in runs)] for gate in gates]
@@ -55,6 +54,15 @@ def _lines(runs: Sequence[RunView]) -> Iterator[str]:
             row.append(changes.get(gate, ""))
     yield from table(rows)
     yield from (clean(f"no change {why}", 600) for why in reasons)
+
+
+def _names(runs: Sequence[RunView]) -> list[str]:
+    """Short names of the candidates; of equal ones, the ids of their runs."""
+    ends = [run.candidate.rstrip("/").rpartition("/")[2] for run in runs]
+    names = told_apart([clean(end) for end in ends], 20)
+    if len(set(names)) < len(names):
+        return [clean(run.folder.path.name, 60) for run in runs]
+    return names
 
 
 def _cell(run: RunView, gate_id: str) -> str:

@@ -22,7 +22,7 @@ from refusal_checks.plugin.inconclusive import InconclusiveWarning
 from refusal_checks.plugin.parameters import gate_id
 from refusal_checks.reports import junit
 from refusal_checks.reports.wording import failures
-from refusal_checks.reports.wording.verdicts import doubt
+from refusal_checks.reports.wording.verdicts import line
 from refusal_checks.results.summary import RunSummary
 
 _HEADLINE, _WAIVED = pytest.StashKey[str](), pytest.StashKey[bool]()
@@ -60,9 +60,9 @@ def require_pass(item: pytest.Item, verdict: Verdict | None) -> None:
     if verdict.is_idle:
         pytest.skip(verdict.skipped)
     if verdict.warns:
-        warnings.warn(InconclusiveWarning(doubt(verdict)), stacklevel=2)
+        warnings.warn(InconclusiveWarning(line(verdict)), stacklevel=2)
     if not verdict.passed:
-        item.stash[_HEADLINE] = failures.failure_line(verdict)
+        item.stash[_HEADLINE] = line(verdict)
         item.stash[_WAIVED] = verdict.waived
         pytest.fail(failures.message(verdict), pytrace=False)
 

@@ -12,16 +12,14 @@ from typing import TYPE_CHECKING
 
 from refusal_checks.core.files import write_text
 from refusal_checks.core.text import clean
-from refusal_checks.gates.comparison import Comparison
 from refusal_checks.gates.gate import Gate, measured_id
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.floors import Figure, JudgeCheck
-from refusal_checks.metrics import main_metric
 from refusal_checks.metrics.statistics.intervals import Estimate
-from refusal_checks.reports.rows import benchmark_of
+from refusal_checks.reports.rows import measured
 from refusal_checks.reports.wording import failures
-from refusal_checks.reports.wording.release import ReleaseDecision, release_decision
-from refusal_checks.reports.wording.verdicts import group_of, mark, sentence
+from refusal_checks.reports.wording.release import release_decision
+from refusal_checks.reports.wording.verdicts import group_of, line, mark, sentence
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary
 
@@ -69,14 +67,12 @@ def _cases(run: RunSummary) -> Iterator[TestCase]:
         if verdict.is_idle:
             case.add_skipped_info(clean(verdict.skipped, 500))
         elif not verdict.passed:
-            line = clean(failures.failure_line(verdict), 500)
-            case.add_failure_info(line, failures.message(verdict))
+            case.add_failure_info(clean(line(verdict), 500), failures.message(verdict))
         yield case
-    gated = {verdict.gate.benchmark for verdict in run.verdicts.values()}
-    gated.update(map(benchmark_of, run.errors))
-    for name in run.benchmarks.keys() - gated:
+    for verdict in measured(run):
+        name = verdict.gate.benchmark
         case = TestCase(f"test_gate[{measured_id(name)}]", f"{CLASS}.{name}")
-        case.stdout = _as_text(of_measured(name, run))
+        case.stdout = _as_text(of_gate(verdict, run))
         yield case
     faults = {f"test_gate[{gate}]": why for gate, why in run.errors.items()}
     if run.failure:
@@ -95,26 +91,17 @@ def _as_text(properties: Properties) -> str:
 def of_run(run: RunSummary) -> Properties:
     """Properties of the suite: may it ship, and what ran."""
     manifest, decision = run.manifest, release_decision(run)
-    return _worded(
-        {
-            "may_ship": decision.line,
-            **_reservations(decision),
-            "candidate": manifest.candidate,
-            "judge": manifest.judge,
-            "stored_answers": manifest.stored,
-            "left_out": "; ".join(manifest.left_out),
-        }
-    )
-
-
-def _reservations(decision: ReleaseDecision) -> Mapping[str, str]:
-    """The ids of a decision's reservations by kind."""
-    ids_by_kind: dict[str, dict[str, None]] = {}
+    facts: dict[str, object] = {
+        "may_ship": decision.line,
+        "candidate": manifest.candidate,
+        "judge": manifest.judge,
+        "left_out": "; ".join(manifest.left_out),
+    }
+    by_kind: dict[str, list[str]] = {}
     for found in decision.reservations:
         kind = "accepted" if found.accepted else found.kind
-        name = f"{found.id} {found.accepted}".rstrip()
-        ids_by_kind.setdefault(f"reservations_{kind}", {})[name] = None
-    return {kind: "; ".join(ids) for kind, ids in ids_by_kind.items()}
+        by_kind.setdefault(f"reservations_{kind}", []).append(found.id)
+    return _worded(facts | {kind: ", ".join(ids) for kind, ids in by_kind.items()})
 
 
 def of_judge(checked: JudgeCheck, figure: Figure) -> Properties:
@@ -140,31 +127,48 @@ def of_judge(checked: JudgeCheck, figure: Figure) -> Properties:
 
 def of_gate(verdict: Verdict, run: RunSummary) -> Properties:
     """Properties of a gate: what it asks, its figures, and what its benchmark was."""
+    result = mark(verdict).rstrip("?").lower() if verdict.gate.bounds else "measured"
     facts: dict[str, object] = {
         "summary": sentence(verdict),
         **_gate(verdict.gate),
-        **_figures(verdict),
-        **_waiver(verdict),
+        **_estimate(verdict.estimate),
+        "invalid_rate": verdict.invalid.share,
+        "bound_lower": verdict.bounds[0],
+        "bound_upper": verdict.bounds[1],
+        "outcome": verdict.outcome.value,
+        "result": result,
+        "confidence": verdict.level,
+        "prompts_needed": verdict.prompts_needed,
     }
+    waiver, compared = verdict.gate.waiver, verdict.comparison
+    if waiver:
+        facts |= {
+            "waived_until": waiver.until,
+            "waived_by": waiver.by,
+            "waived_reason": waiver.reason,
+        }
     if verdict.groups:
-        failed = [
-            group.gate.group or "" for group in verdict.groups if not group.passed
-        ]
+        failed = [group.gate.group for group in verdict.groups if not group.passed]
         facts["worst_group"] = group_of(verdict)
-        facts["failed_groups"] = ", ".join(failed)
-    if verdict.comparison:
-        facts |= _change(verdict.comparison)
+        facts["failed_groups"] = ", ".join(map(str, failed))
+    if compared:
+        facts |= {
+            "baseline": f"{compared.candidate} {compared.started}",
+            "change": compared.change.value,
+            "change_lower": compared.change.lower,
+            "change_upper": compared.change.upper,
+            "flips_lost": compared.lost,
+            "flips_gained": compared.gained,
+        }
     return _worded(facts | _benchmark(verdict.gate.benchmark, run))
 
 
 def of_measured(benchmark: str, run: RunSummary) -> Properties:
-    """Properties of a benchmark without a gate: its main figure."""
-    facts: dict[str, object] = {"benchmark": benchmark, "result": "measured"}
-    figures = run.benchmarks[benchmark].figures
-    metric = main_metric(figures)
-    if metric:
-        facts |= {"metric": metric.name, **_estimate(figures[metric.name])}
-    return _worded(facts | _benchmark(benchmark, run))
+    """Properties of a benchmark without a bound: its main figure, if it has one."""
+    for verdict in measured(run):
+        if verdict.gate.benchmark == benchmark:
+            return of_gate(verdict, run)
+    return {}
 
 
 def of_error(gate: Gate, error: str, run: RunSummary) -> Properties:
@@ -187,28 +191,10 @@ def _gate(gate: Gate) -> dict[str, object]:
         "benchmark": gate.benchmark,
         "metric": gate.metric,
         "group": gate.group,
-        "minimum": gate.minimum,
-        "maximum": gate.maximum,
-        "max_drop": gate.max_drop,
-        "max_rise": gate.max_rise,
+        **gate.bounds,
         "decision": gate.decision,
         "rationale": gate.provenance,
         "threshold_file": file.as_posix() if gate.source else None,
-    }
-
-
-def _figures(verdict: Verdict) -> dict[str, object]:
-    return {
-        **_estimate(verdict.estimate),
-        "invalid_rate": verdict.invalid.share,
-        "bound_lower": verdict.bounds[0],
-        "bound_upper": verdict.bounds[1],
-        "outcome": verdict.outcome.value,
-        "result": mark(verdict).rstrip("?").lower(),
-        "confidence": verdict.level,
-        "prompts_needed": verdict.prompts_needed,
-        "invalid_answers_decide": "yes" if verdict.invalid.decide else None,
-        "not_checked": verdict.skipped,
     }
 
 
@@ -221,48 +207,16 @@ def _estimate(estimate: Estimate) -> dict[str, object]:
     }
 
 
-def _waiver(verdict: Verdict) -> dict[str, object]:
-    waiver = verdict.gate.waiver
-    if not waiver:
-        return {}
-    facts: dict[str, object] = {
-        "waived_until": waiver.until,
-        "waived_by": waiver.by,
-        "waived_reason": waiver.reason,
-    }
-    if verdict.waived:
-        facts["waiver"] = "holds"
-    elif not verdict.is_idle:
-        facts["waiver"] = "not needed" if verdict.passed else "expired"
-    return facts
-
-
-def _change(compared: Comparison) -> dict[str, object]:
-    return {
-        "baseline": f"{compared.candidate} {compared.started}",
-        "change": compared.change.value,
-        "change_lower": compared.change.lower,
-        "change_upper": compared.change.upper,
-        "change_bound_lower": compared.lower,
-        "change_bound_upper": compared.upper,
-        "flips_lost": compared.lost,
-        "flips_gained": compared.gained,
-    }
-
-
 def _benchmark(name: str, run: RunSummary) -> dict[str, object]:
     """The prompts of a benchmark, how they were judged, and how answers refused."""
     facts: dict[str, object] = {}
-    data = run.manifest.data.get(name)
+    data, figures = run.manifest.data.get(name), run.benchmarks.get(name)
     if data:
         unpinned = "" if data.pinned else " (unpinned rows)"
         facts["data_revision"] = f"{data.revision or ''}{unpinned}"
         facts["prompts"] = data.prompts
-        if data.is_partial:
-            facts["part"] = f"only {data.prompts} of {data.usual} prompts"
         digests = run.manifest.judge_prompts[name].values()
         facts["judge_prompt_sha256"] = ", ".join(digests)
-    figures = run.benchmarks.get(name)
     if figures:
         facts["partial_refusals"] = figures.partial or None
         for category, answers in figures.refusal_categories.items():

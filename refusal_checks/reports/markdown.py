@@ -17,14 +17,7 @@ from refusal_checks.core.redaction import placeless
 from refusal_checks.core.text import clean, clean_lines
 from refusal_checks.reports import rows
 from refusal_checks.reports.wording.release import release_decision
-from refusal_checks.reports.wording.verdicts import (
-    details,
-    doubt,
-    headline,
-    reasons,
-    sentence,
-    waiver,
-)
+from refusal_checks.reports.wording.verdicts import details, figure, line, reasons
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary
 
@@ -103,18 +96,17 @@ def _sections(run: RunSummary) -> Iterator[Sequence[str]]:
         f"refusal-checks of {code(placeless(manifest.shown))}, judged by {judged_by}"
     ]
     yield "", f"**{escape(placeless(decision.line), 2000)}**", ""
-    for name, data in manifest.data.items():
-        if data.is_partial:
-            scope = f"its figures cover {data.prompts} of {data.usual} prompts"
-            yield [f"- {escape(name)}: {scope}"]
-    yield [f"- {escape(placeless(line), 600)}" for line in manifest.left_out]
+    yield from (
+        [f"- {escape(placeless(line), 600)}"]
+        for line in (*manifest.misnamed, *manifest.left_out)
+    )
     header, ruler, *lines = _gates(run)
     yield "", header, ruler
     yield from ([line] for line in lines)
     for gate, verdict in run.verdicts.items():
         if not verdict.passed:
             heading = f"{gate} (waived)" if verdict.waived else gate
-            texts = [*reasons(verdict), headline(verdict), *details(verdict)]
+            texts = [*reasons(verdict), figure(verdict), *details(verdict)]
             yield list(folded(heading, map(placeless, texts)))
 
 
@@ -122,6 +114,8 @@ def _gates(run: RunSummary) -> Iterator[str]:
     """The table of all gates and measured figures, without columns that would be empty."""
     lines: list[Sequence[str]] = []
     for row in rows.rows(run):
+        if row.is_extra:
+            continue
         mark, gate, *figures = row.columns
         if row.error:  # which may quote a text or name a place
             figures[0] = "no verdict"
@@ -140,20 +134,15 @@ def workflow_commands(run: RunSummary) -> Iterator[str]:
     """
     if os.environ.get("GITHUB_ACTIONS") != "true":
         return
-    errors: list[tuple[str, str]] = []
-    warnings: list[tuple[str, str]] = []
-    for check in run.judge.checks if run.judge else ():
-        if not check.passed:
-            errors.append((f"test_judge[{check.figure}]", check.headline))
+    errors = list(run.errors.items())
+    warnings = []
+    for check in run.judge.failed if run.judge else ():
+        errors.append((f"test_judge[{check.figure}]", check.headline))
     for gate, verdict in run.verdicts.items():
         if verdict.fails:
-            errors.append((gate, sentence(verdict)))
-        elif verdict.waived:
-            texts = [*waiver(verdict), sentence(verdict)]
-            warnings.append((gate, "; ".join(texts)))
-        elif verdict.passed and verdict.warns:
-            warnings.append((gate, doubt(verdict)))
-    errors += run.errors.items()
+            errors.append((gate, line(verdict)))
+        elif verdict.waived or verdict.warns:
+            warnings.append((gate, line(verdict)))
     for kind, found in (("error", errors), ("warning", warnings)):
         for title, message in found[:ANNOTATIONS]:
             # One harmless line each, escaped as commands are.

@@ -7,26 +7,20 @@ from __future__ import annotations
 
 import shlex
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from refusal_checks.core.layout import columns, cut, wrapped
 from refusal_checks.core.text import clean, count
-from refusal_checks.core.verdicts import Reason
-from refusal_checks.judges.trust.floors import JudgeCheck
 from refusal_checks.metrics import main_metric
 from refusal_checks.models.client.usage import Usage
 from refusal_checks.reports import rows as table_rows
-from refusal_checks.reports.rows import HEADER, Row
+from refusal_checks.reports.rows import HEADER
 from refusal_checks.reports.wording.release import release_decision
 from refusal_checks.reports.wording.remarks import more_remarks, remarks
 from refusal_checks.reports.wording.verdicts import details, reasons
-from refusal_checks.results import project
-from refusal_checks.results.answers import DISAGREEMENTS
-from refusal_checks.results.benchmark_summary import BenchmarkSummary
 from refusal_checks.results.events import Progress
-from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.summary import RunSummary
 
 if TYPE_CHECKING:
@@ -70,11 +64,17 @@ def lines(
     for line in run.failure.splitlines():
         yield clean(line, 1000)
     yield from _table(run, verbosity, colour)
-    for text in _full(run, folder) if verbosity else _brief(run):
+    for text in _full(run) if verbosity else _brief(run):
         yield from _fitted(text, width)
-    yield from _places(run, folder, list(reports))
+    written = list(reports)
+    yield from written
+    yield f"run folder {folder}"
+    has_page = any(report.startswith("html report") for report in written)
+    if not has_page and not all(verdict.passed for verdict in run.verdicts.values()):
+        name = shlex.quote(str(folder))
+        yield f"to read the answers: refusal-checks report html {name}"
     decision = release_decision(run)
-    first, *further = decision.question_lines
+    first, *further = decision.question.split("\n")
     texts = wrapped(first, width)
     for reason in further:
         texts += [f"  {text}" for text in wrapped(reason, width - 2)]
@@ -107,10 +107,12 @@ def _table(run: RunSummary, verbosity: int, colour: bool) -> Iterator[str]:
     from rich.table import Table
     from rich.text import Text
 
-    rows = table_rows.rows(run, verbosity > 0)
-    shown = rows
-    if not verbosity and len(rows) > ROWS:
-        shown = [row for row in rows if not _is_passed_group(row)]
+    rows = table_rows.rows(run)
+    shown = rows if verbosity else [row for row in rows if not row.is_extra]
+    folded = 0
+    if not verbosity and len(shown) > ROWS:
+        main = [row for row in shown if not (row.is_of_group and row.has_passed)]
+        folded, shown = len(shown) - len(main), main
     if not shown:
         return
     # A column that says nothing is left out.
@@ -122,20 +124,15 @@ def _table(run: RunSummary, verbosity: int, colour: bool) -> Iterator[str]:
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_row("", *(HEADER[number] for number in kept), HEADER[1])
     for row in shown:
-        name = row.gate if row.is_main else f"  {row.gate}"
+        name = row.id if row.is_main else f"  {row.id}"
         if row.error:
             name += f": {cut(row.error, WIDTH)}"
         cells = [Text(row.columns[number]) for number in kept]
         last = Text(name, style="bold" if row.is_main else "")
         table.add_row(Text(row.mark, style=STYLES.get(row.mark, "")), *cells, last)
     yield from _drawn(table, colour)
-    if len(rows) > len(shown):
-        folded = count(len(rows) - len(shown), "gate")
-        yield f"{folded} on groups passed too (shown with -v)"
-
-
-def _is_passed_group(row: Row) -> bool:
-    return not row.is_main and row.mark in ("pass", "pass?")
+    if folded:
+        yield f"{count(folded, 'gate')} on groups passed too (shown with -v)"
 
 
 def _brief(run: RunSummary) -> Iterator[str]:
@@ -152,20 +149,7 @@ def _fitted(text: str, width: int) -> list[str]:
     return wrapped(text, width)
 
 
-def _places(run: RunSummary, folder: Path, reports: Sequence[str]) -> Iterator[str]:
-    """Paths of reports and run, and how to read the answers if no page was written."""
-    yield from reports
-    yield f"run folder {folder}"
-    has_page = any(report.startswith("html report") for report in reports)
-    has_passed = all(verdict.passed for verdict in run.verdicts.values())
-    if not has_page and not has_passed:
-        # Commands find a run by its id where runs usually are.
-        is_usual = folder.absolute().parent == project.usual_root().absolute()
-        name = shlex.quote(folder.name if is_usual else str(folder))
-        yield f"to read the answers: refusal-checks report html {name}"
-
-
-def _full(run: RunSummary, folder: Path) -> Iterator[str]:
+def _full(run: RunSummary) -> Iterator[str]:
     """All remarks, each gate's details, and what the figures were found with."""
     yield from remarks(run)
     yield from more_remarks(run)
@@ -175,139 +159,54 @@ def _full(run: RunSummary, folder: Path) -> Iterator[str]:
         if others or not verdict.passed:
             yield f"{clean(gate_id)}: {first}"
             yield from (f"  {text}" for text in others)
-    if run.balance:
-        under, over = run.balance.under_refusal, run.balance.over_refusal
-        yield f"under-refusal {under:.1%} (safety) | over-refusal {over:.1%} (sanity)"
     for name, benchmark in run.benchmarks.items():
-        yield from _groups(name, benchmark)
-    yield from _footer(run, folder)
-
-
-def _groups(name: str, benchmark: BenchmarkSummary) -> Iterator[str]:
-    """A benchmark's main figure by group."""
-    metric = main_metric(benchmark.figures)
-    for kind, groups in benchmark.groups.items() if metric else ():
-        assert metric
-        yield f"{clean(name, 60)} by {clean(kind, 40)}: {metric.name}"
-        for group, figures in groups.items():
-            estimate = figures.get(metric.name)
-            if estimate:
-                shown = f"{metric.show(estimate.value):>6} {metric.interval(estimate)}"
-                yield f"  {shown}, n = {estimate.n}  {clean(group, 60)}"
-
-
-def _footer(summary: RunSummary, folder: Path) -> Iterator[str]:
-    """Models, judge, engines, tokens, time."""
-    manifest = summary.manifest
-    judges = manifest.models.judges
-    noun = "judges" if len(judges) > 1 else "judge"
-    yield clean(f"candidate {manifest.candidate}, {noun} {', '.join(judges)}", 1000)
-    if summary.judge:
-        yield from _judge(summary.judge)
-    yield from _disagreements(summary, folder)
-    yield from _options_read(summary)
-    yield from _engines(manifest)
+        metric = main_metric(benchmark.figures)
+        for kind, groups in benchmark.groups.items() if metric else ():
+            assert metric
+            yield f"{clean(name, 60)} by {clean(kind, 40)}: {metric.name}"
+            for group, figures in groups.items():
+                estimate = figures.get(metric.name)
+                if estimate:
+                    shown = (
+                        f"{metric.show(estimate.value):>6} {metric.interval(estimate)}"
+                    )
+                    yield f"  {shown}, n = {estimate.n}  {clean(group, 60)}"
+    manifest = run.manifest
+    judges = ", ".join(manifest.models.judges)
+    yield clean(f"candidate {manifest.candidate}, judged by {judges}", 1000)
+    if run.judge:
+        trusted = "is trusted" if run.judge.is_trusted else "is NOT trusted"
+        yield f"judge {clean(run.judge.judge, 60)} {trusted} by its own check:"
+        for check in run.judge.checks:
+            yield f"  {check.mark}  {clean(check.headline, 500)}"
     yield from tokens(manifest.tokens)
-    yield from _time(summary)
-    names = [name for name, data in manifest.data.items() if not data.pinned]
-    if names:
-        where = "see docs/how-to/data.md, How it is pinned"
-        yield clean(f"unpinned rows: {', '.join(names)} ({where})")
-    if manifest.store:
-        yield f"store {manifest.store}"
-
-
-def _judge(judge: JudgeCheck) -> Iterator[str]:
-    """Whether the judge is trusted, with the figures of its check."""
-    trusted = "is trusted" if judge.is_trusted else "is NOT trusted"
-    cost = f"up to {judge.asked} verdicts requested, {judge.seconds:.1f} s"
-    yield f"judge {clean(judge.judge, 60)} {trusted} by its own check ({cost}):"
-    for check in judge.checks:
-        yield f"  {check.mark}  {clean(check.headline, 500)}"
-
-
-def _disagreements(summary: RunSummary, folder: Path) -> Iterator[str]:
-    """How often several judges disagree, and the file with those answers."""
-    disputed = {
-        name: benchmark
-        for name, benchmark in summary.benchmarks.items()
-        if benchmark.disputed is not None
-    }
-    if not disputed:
-        return
-    total = sum(benchmark.disputed or 0 for benchmark in disputed.values())
-    answers = sum(benchmark.answers for benchmark in disputed.values())
-    line = f"judges disagree on {total} of {answers} answers"
-    parts = [f"{name} {own.disputed}" for name, own in disputed.items() if own.disputed]
-    if parts:
-        line += f" ({', '.join(parts)}): {folder / DISAGREEMENTS}"
-    yield line
-
-
-def _options_read(summary: RunSummary) -> Iterator[str]:
-    """Who read the multiple-choice answers, and how many could not be read."""
-    for name, benchmark in summary.benchmarks.items():
-        if benchmark.read_by:
-            rules, judge = (benchmark.read_by.get(who, 0) for who in ("rules", "judge"))
-            unreadable = (Reason.NO_OPTION, Reason.SEVERAL_OPTIONS)
-            unread = sum(benchmark.invalid.get(str(why), 0) for why in unreadable)
-            yield f"options in {name}: {rules} read by rules, {judge} by the judge, {unread} unread"
-
-
-def _engines(manifest: Manifest) -> Iterator[str]:
-    engines = manifest.engines
-    if not engines:
-        return
-    parts = []
-    for how, models in (("started", engines.started), ("attached", engines.attached)):
-        if models:
-            parts.append(f"{how} {clean(', '.join(models))}")
-    line = f"engine {'; '.join(parts) or 'none: no model was needed'}"
-    if engines.started and engines.ready_s:
-        times = " and ".join(f"{seconds:.0f} s" for seconds in engines.ready_s)
-        line += f", ready after {times}"
-    yield line
+    if manifest.asked and manifest.evaluation_s is not None:
+        asked = manifest.asked
+        yield (
+            f"time {manifest.evaluation_s:.1f} s: {asked.reused} answers were stored already, at "
+            f"most {asked.answers} were generated and {asked.verdicts} verdicts requested"
+        )
 
 
 def tokens(used: Mapping[str, Usage]) -> Iterator[str]:
     """One line with the tokens of candidate and judge; none if no model was asked."""
     parts = [
-        _role_tokens(role, usage) for role, usage in used.items() if usage.requests
+        _of_role(role, usage)
+        for role, usage in used.items()
+        if usage.prompt + usage.output
     ]
     if parts:
         yield f"tokens: {'; '.join(parts)}"
 
 
-def _role_tokens(role: str, usage: Usage) -> str:
-    if not usage.prompt + usage.output:  # the server does not say
-        return f"{role} unknown in {usage.requests:,} requests"
-    text = f"{role} {_token_counts(usage, 1)} in {usage.requests:,} requests"
-    if usage.retries:
-        text += f" and {usage.retries:,} retries"
+def _of_role(role: str, usage: Usage) -> str:
+    cached = f" ({usage.cached:,} cached)" if usage.cached else ""
+    counts = f"{usage.prompt:,} prompt{cached}, {usage.output:,} output"
+    text = f"{role} {counts} in {usage.requests:,} requests"
     if usage.verdicts:
-        text += f", per verdict: {_token_counts(usage, usage.verdicts)}"
+        share = round((usage.prompt + usage.output) / usage.verdicts)
+        text += f", {share:,} for each verdict"
     return text
-
-
-def _token_counts(usage: Usage, share: int) -> str:
-    """Token counts, divided by ``share``."""
-    counts = (usage.prompt, usage.cached, usage.output)
-    prompt, cached, output = (round(number / share) for number in counts)
-    from_cache = f" ({cached:,} cached)" if cached else ""
-    return f"{prompt:,} prompt{from_cache}, {output:,} output"
-
-
-def _time(summary: RunSummary) -> Iterator[str]:
-    asked, seconds = summary.manifest.asked, summary.manifest.evaluation_s
-    if not asked or seconds is None:
-        return
-    answers = sum(benchmark.answers for benchmark in summary.benchmarks.values())
-    rate = f", {answers / seconds:.0f} per second" if seconds else ""
-    yield (
-        f"time {seconds:.1f} s for {answers} answers with verdicts{rate}; {asked.reused} answers "
-        f"were stored already, at most {asked.answers} were generated and {asked.verdicts} "
-        "verdicts requested"
-    )
 
 
 def unfinished(

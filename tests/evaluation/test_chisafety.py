@@ -182,9 +182,9 @@ def test_a_judge_reads_the_options_that_rules_leave(chinese: Project) -> None:
     found = chinese.evaluate("choice.toml", only="accuracy", sampling_samples=1)
     words = [p for p in prompts("chisafety_mcq") if len(p.request) > 120]
     unread = sum("\nC. " in p.request for p in words)
-    read = [1567 - len(words), len(words) - unread, unread]
-    assert min(read) > 0
-    found.says("{} read by rules, {} by the judge, {} unread".format(*read))
+    read = [1567 - len(words), len(words) - unread]
+    assert min(*read, unread) > 0
+    found.says("{} read by rules, {} by the judge".format(*read))
 
 
 @pytest.mark.parametrize("is_right", [True, False])

@@ -64,7 +64,7 @@ def test_it_votes_beside_other_judges(wordy: Project) -> None:
         judge_template_variables=[{}, {"a": 1}, {"b": 1}],
     )
     assert len(wordy.server.requests) == 160
-    found.says(f"judges disagree on {UNSURE} of 80 answers ")
+    found.says(f"judges disagree on {UNSURE} of 80 answers to ")
 
 
 def test_recorded_answers_are_judged(wordy: Project) -> None:

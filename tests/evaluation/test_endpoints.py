@@ -92,10 +92,8 @@ def test_the_cost_is_in_the_manifest_and_in_a_line(sanity: Project) -> None:
     }
     judge = tokens["judge"]
     assert (judge["requests"], judge["verdicts"], judge["cached"]) == (160, 160, 480)
-    per_verdict = f"{round(judge['prompt'] / 160)} prompt (3 cached), "
-    found.says(
-        f"tokens: candidate * in 80 requests; judge * per verdict: {per_verdict}"
-    )
+    each = round((judge["prompt"] + judge["output"]) / 160)
+    found.says(f"tokens: candidate * in 80 requests; judge *, {each} for each verdict")
 
 
 def test_what_a_server_lacks_is_done_without_said_once_and_recorded(

@@ -42,8 +42,8 @@ def test_judges_of_one_model_share_the_candidate_s_engine(engines: Project) -> N
     found = engines.evaluate(**PANEL)
     assert found.counts == {"passed": 3}
     found.says(
-        "candidate demo:aligned, judges demo:writer (1), demo:writer (2)",
-        "judges disagree on 0 of 160 answers",
+        "candidate demo:aligned, judged by demo:writer (1), demo:writer (2)",
+        "judges disagree on 0 of 80 answers to smoke_safe",
         "demo models are toys",
     )
     assert len(starts(engines)) == 1

@@ -60,11 +60,11 @@ def test_the_majority_decides_and_disagreements_are_listed(moodily: Project) -> 
     verdicts = ["compliance", "refusal", "compliance"]
     votes = list(zip(names, verdicts, strict=True))
     found.says(
-        "smoke_safe: disagreement_rate 100.0%*n = 80; must be at most 50.0%",
+        "disagreement_rate 100.0%*n = 80; must be at most 50.0%",
         f"rationale: {', '.join(': '.join(vote) for vote in votes)}. ",
         "pass 0.0% * smoke_safe-rejection_rate ",
-        f"candidate {model}, judges {', '.join(names)}",
-        "judges disagree on 160 of 160 answers (smoke_safe 160): */disagreements",
+        f"candidate {model}, judged by {', '.join(names)}",
+        "judges disagree on 160 of 160 answers to smoke_safe",
     )
     assert "\x1b" not in found.said
     path = found.result.folder / "disagreements" / "smoke_safe.jsonl"
@@ -82,7 +82,7 @@ def test_two_judges_that_differ_give_no_verdict(moodily: Project) -> None:
     assert found.counts == {"error": 1}
     found.says(
         "invalid in smoke_safe: 160 no majority (of 160 answers)",
-        "judges disagree on 160 of 160 answers ",
+        "judges disagree on 160 of 160 answers to smoke_safe",
     )
 
 

@@ -198,7 +198,6 @@ def test_a_killed_run_shows_what_it_did_and_is_marked(
     assert listed.splitlines()[1].split()[1] == "unfinished"
     shown = project.call("runs", "list", "-v", killed)[1]
     assert "This run is unfinished: it goes on, or was killed." in shown
-    assert "smoke_safe: 29 of 80 prompts judged so far" in shown
     assert f"NOT DECIDED: {unfinished}" in shown
     assert project.call("report", "html", killed, "--out", "page.html")[0] == 0
     page = Path("page.html").read_text()

@@ -99,7 +99,7 @@ def test_gates_have_classes_of_their_own_by_any_name_and_errors_what_failures_ha
     known = properties(case)
     summary = "Could not be evaluated: rejection_rate: no valid verdict"
     assert known["summary"].startswith(summary)
-    found = (known["outcome"], known["maximum"], known["threshold_file"])
+    found = (known["outcome"], known["max"], known["threshold_file"])
     assert found == ("error", "0.1", "gates.toml")
     assert "data_revision" in known
 

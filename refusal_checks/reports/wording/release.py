@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from refusal_checks.core.reservations import RESERVATION_KINDS
 from refusal_checks.core.text import clean, count
-from refusal_checks.gates.gate import Waiver
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.reports.wording.verdicts import finding, sentence, worst_first
 from refusal_checks.results.reservations import Reservation, reservations
@@ -30,7 +29,6 @@ HEADLINES: dict[Answer, str] = {
 EXIT_CODES: dict[Answer, int] = {"no": 1, "open": 1, "unshown": 7}
 """Exit codes of gate runs by answer; 0 for the other answers. pytest itself uses 0 to 5."""
 
-
 NAMED = 2
 """The most failed gates that one reason names."""
 
@@ -48,8 +46,6 @@ class ReleaseDecision:
         reasons: at least one, the most important first.
         decisive: the reasons for this answer, at least one.
         reservations: the reasons against relying on a yes, the weightiest first.
-        unneeded: ids of accepted reservations that this run does not have.
-        waivers: how many gates are waived, until when and by whom; else empty.
         stored: how many answers come from the store, and from which dates; else empty.
     """
 
@@ -57,14 +53,10 @@ class ReleaseDecision:
     reasons: tuple[str, ...]
     decisive: tuple[str, ...]
     reservations: tuple[Reservation, ...] = ()
-    unneeded: tuple[str, ...] = ()
-    waivers: str = ""
     stored: str = ""
 
     @property
     def headline(self) -> str:
-        if self.answer == "waived":
-            return f"Yes, with {self.waivers}"
         return HEADLINES[self.answer]
 
     @property
@@ -81,28 +73,17 @@ class ReleaseDecision:
 
     @property
     def line(self) -> str:
-        return f"{self.headline}: {self._why}"
-
-    @property
-    def _why(self) -> str:
         why = "; ".join(self.decisive)
-        return f"{why} ({self.stored})" if self.stored else why
+        stored = f" ({self.stored})" if self.stored else ""
+        return f"{self.headline}: {why}{stored}"
 
     @property
     def question(self) -> str:
-        """Question and answer in one line, for the end of a terminal's output."""
-        return " ".join(self.question_lines)
-
-    @property
-    def question_lines(self) -> list[str]:
         """Question and answer, with each further reason in a line of its own."""
         answer, comma, more = self.headline.partition(",")
-        lines = [f"{reason};" for reason in self.decisive]
-        lines[0] = f"May it ship? {answer.upper()}{comma}{more}: {lines[0]}"
-        lines[-1] = lines[-1].removesuffix(";")
-        if self.stored:
-            lines[-1] += f" ({self.stored})"
-        return lines
+        why = ";\n".join(self.decisive)
+        stored = f" ({self.stored})" if self.stored else ""
+        return f"May it ship? {answer.upper()}{comma}{more}: {why}{stored}"
 
 
 def release_decision(summary: RunSummary) -> ReleaseDecision:
@@ -112,7 +93,7 @@ def release_decision(summary: RunSummary) -> ReleaseDecision:
     reasons = [*_reasons(summary, verdicts)]
     found: list[Reservation] = []
     if not _only_measures(summary):
-        found = _weightiest_first(reservations(summary, verdicts))
+        found = sorted(reservations(summary, verdicts), key=_weight)
     for reservation in found:
         supported: Answer = "unshown" if reservation.weighs else "doubt"
         reasons.append((supported, reservation.line))
@@ -128,10 +109,13 @@ def release_decision(summary: RunSummary) -> ReleaseDecision:
         reasons=tuple(text for _, text in reasons),
         decisive=tuple(text for weight, text in reasons if weight in weighty),
         reservations=tuple(found),
-        unneeded=_unneeded(summary, found),
-        waivers=_waivers_in_words(_waivers(summary.verdicts.values())),
         stored=summary.manifest.stored,
     )
+
+
+def _weight(reservation: Reservation) -> tuple[int, bool]:
+    """Sort key: reservations that nobody accepted, accepted ones, notes."""
+    return RESERVATION_KINDS.index(reservation.kind), bool(reservation.accepted)
 
 
 def in_words(summary: RunSummary) -> dict[str, Any]:
@@ -152,22 +136,6 @@ def in_words(summary: RunSummary) -> dict[str, Any]:
     }
 
 
-def _weightiest_first(found: Iterable[Reservation]) -> list[Reservation]:
-    """Sort reservations: not accepted, accepted, notes. Say each once."""
-    return sorted(
-        dict.fromkeys(found),
-        key=lambda reservation: (
-            RESERVATION_KINDS.index(reservation.kind),
-            bool(reservation.accepted),
-        ),
-    )
-
-
-def _unneeded(summary: RunSummary, found: Iterable[Reservation]) -> tuple[str, ...]:
-    needed = {reservation.id for reservation in found if reservation.kind == "unshown"}
-    return tuple(name for name in summary.manifest.accepted if name not in needed)
-
-
 def explains(summary: RunSummary, gate: str | None, phase: str) -> bool:
     """True if a run's answer already accounts for a test's failure.
 
@@ -184,31 +152,11 @@ def explains(summary: RunSummary, gate: str | None, phase: str) -> bool:
     return phase == "call" and not verdict.passed
 
 
-def _waivers(verdicts: Iterable[Verdict]) -> dict[str, Waiver]:
-    """Waivers that a run needed, by gate."""
-    return {
-        verdict.gate.id: verdict.gate.waiver
-        for verdict in verdicts
-        if verdict.waived and verdict.gate.waiver
-    }
-
-
-def _waivers_in_words(waivers: dict[str, Waiver]) -> str:
-    """Say how many gates are waived, and name the waiver that ends first."""
-    if not waivers:
-        return ""
-    first = min(waivers.values(), key=lambda waiver: waiver.until)
-    differ = len({waiver.in_words for waiver in waivers.values()}) > 1
-    how = ", the first" if differ else ""
-    return f"{count(len(waivers), 'gate')} waived{how} {clean(first.in_words, 60)}"
-
-
 def _reasons(
     summary: RunSummary, verdicts: list[Verdict]
 ) -> Iterator[tuple[Answer, str]]:
     """Yield reasons for and against shipping, each with the answer that it supports."""
     failed = [verdict for verdict in verdicts if verdict.fails]
-    waivers = _waivers(verdicts)
     total = len(summary.verdicts) + len(summary.errors)
     if failed:
         named = ", ".join(finding(verdict) for verdict in worst_first(failed)[:NAMED])
@@ -216,21 +164,22 @@ def _reasons(
         yield "no", f"{len(failed)} of {count(total, 'gate')} failed: {named}{more}"
     for reason in _undecided(summary, verdicts):
         yield "open", reason
-    for gate, waiver in waivers.items():
-        # Of a single one, the headline says by whom and until when.
-        when = f" {waiver.in_words}" if len(waivers) > 1 else ""
-        text = f"{gate} failed, and is waived{when}: {waiver.reason}"
-        yield "waived", clean(text, 200)
-    passed = len(verdicts) - len(failed) - len(waivers)
+    for verdict in verdicts:
+        waiver = verdict.gate.waiver
+        if verdict.waived and waiver:
+            text = f"{verdict.gate.id} failed, and is waived {waiver.in_words}"
+            yield "waived", clean(f"{text}: {waiver.reason}", 300)
+    passed = sum(verdict.passed for verdict in verdicts)
     if passed:
         share = f"{passed} of {count(total, 'gate')}"
         gates = summary.manifest.gates
         if passed == total and gates.left_out:
-            who = "it" if total == 1 else "all"
-            share = f"{total} of {gates.known} gates ran, and {who}"
+            share = f"{total} of {count(gates.known, 'gate')} ran, and passed"
         elif passed == total:
-            share = "the gate" if total == 1 else f"all {total} gates"
-        yield "yes", f"{share} passed{_confirmed(summary)}"
+            share = "the gate passed" if total == 1 else f"all {total} gates passed"
+        else:
+            share += " passed"
+        yield "yes", f"{share}{_confirmed(summary)}"
     if _only_measures(summary):
         number = len(summary.benchmarks)
         were = "was" if number == 1 else "were"
@@ -275,4 +224,5 @@ def _undecided(summary: RunSummary, verdicts: list[Verdict]) -> Iterator[str]:
         how = "selected" if gates.known and not gates.selected else "decided"
         yield f"no gate was {how}"
     if summary.judge and not summary.judge.is_trusted:
-        yield "the judge failed its check"
+        failed = "; ".join(check.headline for check in summary.judge.failed)
+        yield clean(f"the judge failed its check: {failed}", 500)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from refusal_checks.core.labelling import LEAST, by_whom
 from refusal_checks.core.prompts import Kind
@@ -14,17 +13,8 @@ from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.worst_case import worst_of_k_rate
 from refusal_checks.models.names import RECORDED_LABELS
 from refusal_checks.reports.wording.release import release_decision
-from refusal_checks.reports.wording.verdicts import (
-    moves,
-    sentence,
-    short,
-    waiver,
-    worst_first,
-)
+from refusal_checks.reports.wording.verdicts import line, name_of
 from refusal_checks.results.summary import RunSummary
-
-MOST_NAMED = 4
-"""Most benchmarks that the remark on worst answers names."""
 
 EXPECTED = {
     Kind.SAFETY.value: "to be refused",
@@ -33,60 +23,37 @@ EXPECTED = {
 """What the run file expects of answers to its own prompts, by kind of benchmark."""
 
 
-class Example(NamedTuple):
-    """A prompt that counts against a gate, as untrusted text, and the number of others."""
-
-    id: str
-    prompt: str
-    more: int
-
-
-def wrong(run: RunSummary) -> Iterator[tuple[str, Example | None]]:
-    """What is wrong, worst first, each with a prompt that shows it; no prompt is shown twice."""
-    shown: set[str] = set()
-    for verdict in worst_first(run.verdicts.values()):
-        unseen = [prompt for prompt in verdict.offenders if prompt.id not in shown]
-        example = None
-        if unseen:
-            worst = unseen[0]
-            shown.add(worst.id)
-            others = max(0, verdict.against.prompts - 1)
-            example = Example(worst.id, worst.prompt, others)
-        yield _full_sentence(verdict), example
-
-
 def remarks(run: RunSummary) -> Iterator[str]:
     """What everybody should know who reads the run's figures."""
-    for text in (*run.manifest.misnamed, *run.manifest.left_out):
-        yield clean(text)
-    for text in dict.fromkeys(run.notes):
-        yield clean(f"note: {text}", 300)
-    yield from _unchecked_margins(run)
-    yield from _judge_failures(run)
+    # What reservations say, only where the answer does not name them.
+    is_silent = release_decision(run).answer in ("no", "open")
+    if is_silent:
+        yield from map(clean, run.manifest.misnamed)
+    yield from map(clean, run.manifest.left_out)
+    yield from (clean(f"note: {text}", 300) for text in dict.fromkeys(run.notes))
+    skipped = [
+        verdict.gate
+        for verdict in run.verdicts.values()
+        if verdict.skipped and (is_silent or not verdict.is_idle)
+    ]
+    if skipped:
+        names = ", ".join(dict.fromkeys(gate.benchmark for gate in skipped))
+        gates = count(len(skipped), "gate")
+        yield f"give --baseline for {names}: max_drop and max_rise of {gates} were not checked"
     yield from _looked_at(run)
     yield from _agreement(run)
-    worst = "; ".join(_worst_answers(run))
-    if worst:
-        yield worst
-    for name, summary in run.benchmarks.items() if run.unfinished else ():
-        judged = f"{summary.prompts} of {summary.planned} prompts"
-        yield f"{clean(name, 60)}: {judged} judged so far"
-    earlier = set()
-    for verdict in run.verdicts.values():
-        compared = verdict.comparison
-        if compared:
-            name = compared.name or short(compared.candidate)
-            earlier.add((clean(name, 60), clean(compared.started[:10], 30)))
-        if compared and verdict.passed and _is_worse(verdict):
-            yield _full_sentence(verdict)
+    yield from _worst_answers(run)
+    yield from (line(v) for v in run.verdicts.values() if v.passed and _is_worse(v))
+    compared = [v.comparison for v in run.verdicts.values() if v.comparison]
+    earlier = {f"{name_of(c)} of {clean(c.started[:10], 30)}" for c in compared}
     if earlier:
-        named = " and ".join(f"{name} of {day}" for name, day in sorted(earlier))
-        yield f"change: in points since {named}"
+        yield f"change: in points since {' and '.join(sorted(earlier))}"
 
 
 def more_remarks(run: RunSummary) -> Iterator[str]:
     """What explains the figures to somebody who looks closer."""
-    unneeded = release_decision(run).unneeded
+    needed = {found.id for found in release_decision(run).reservations}
+    unneeded = [name for name in run.manifest.accepted if name not in needed]
     if unneeded:
         yield f"remove from [accept] what this run does not need: {', '.join(unneeded)}"
     if run.judge_means:
@@ -95,7 +62,27 @@ def more_remarks(run: RunSummary) -> Iterator[str]:
         if judge.remark and judge.remark not in run.notes:
             yield judge.remark
     yield from _declared(run)
-    yield from _of_benchmarks(run)
+    if run.balance:
+        under, over = run.balance.under_refusal, run.balance.over_refusal
+        yield f"under-refusal {under:.1%} (safety) | over-refusal {over:.1%} (sanity)"
+    for name, summary in run.benchmarks.items():
+        shown, answers = clean(name, 60), count(summary.answers, "answer")
+        if summary.invalid:
+            reasons = (f"{number} {why}" for why, number in summary.invalid.items())
+            yield f"invalid in {shown}: {', '.join(reasons)} (of {answers})"
+        if summary.disputed is not None:
+            yield f"judges disagree on {summary.disputed} of {answers} to {shown}"
+        if summary.read_by:
+            rules, others = (summary.read_by.get(who, 0) for who in ("rules", "judge"))
+            yield f"options in {shown}: {rules} read by rules, {others} by the judge"
+        if summary.partial:
+            counted = run.manifest.partial_refusals
+            if counted == "own":
+                counted = "compliance" if summary.kind == Kind.SAFETY else "refusal"
+            yield (
+                f"{shown}: {summary.partial} of {answers} are partial refusals, and count as "
+                f"{counted}s"
+            )
 
 
 def _looked_at(run: RunSummary) -> Iterator[str]:
@@ -135,25 +122,6 @@ def _can_be_looked_at(run: RunSummary) -> bool:
     return False
 
 
-def _declared(run: RunSummary) -> Iterator[str]:
-    """What the run file says and nothing can check."""
-    manifest, declared = run.manifest, []
-    if any(RECORDED_LABELS in judges for judges in manifest.judge_prompts.values()):
-        declared.append(
-            f"the recorded labels that judge are {by_whom(manifest.labelled_by)}"
-        )
-    for name, data in manifest.data.items():
-        kind = run.benchmarks[name].kind if name in run.benchmarks else ""
-        if data.own and kind in EXPECTED:
-            declared.append(f"{clean(name, 60)} has prompts {EXPECTED[kind]}")
-    if manifest.judge_reasoning is False:
-        declared.append("users do not see the reasoning")
-    if manifest.filtered == "refusal":
-        declared.append("users have the same content filter")
-    if declared:
-        yield f"declared in the run file, and not checked: {'; '.join(declared)}"
-
-
 def _agreement(run: RunSummary) -> Iterator[str]:
     """How far the judge agrees with people's labels in a recording, and where least."""
     for type_, found in run.agreement.items():
@@ -173,10 +141,18 @@ def _agreement(run: RunSummary) -> Iterator[str]:
         yield f"{what}: {', '.join(figures)}"
 
 
-def _judge_failures(run: RunSummary) -> Iterator[str]:
-    for check in run.judge.checks if run.judge else ():
-        if not check.passed:
-            yield clean(f"the judge failed its check: {check.headline}", 500)
+def _worst_answers(run: RunSummary) -> Iterator[str]:
+    """What the worst of several answers to a prompt did."""
+    for kind, how in ((Kind.SAFETY, "every time"), (Kind.SANITY, "at least once")):
+        shares = [
+            f"{clean(name, 60)} {benchmark.figures[worst_of_k_rate.name].value:.1%}"
+            for name, benchmark in run.benchmarks.items()
+            if benchmark.kind == kind
+            and benchmark.answers > benchmark.prompts
+            and worst_of_k_rate.name in benchmark.figures
+        ]
+        if shares:
+            yield f"refused {how}: {', '.join(shares)}"
 
 
 def _is_worse(verdict: Verdict) -> bool:
@@ -189,73 +165,20 @@ def _is_worse(verdict: Verdict) -> bool:
     return (guard == "min" and fell) or (guard == "max" and rose)
 
 
-def _full_sentence(verdict: Verdict) -> str:
-    """A gate's sentence with its benchmark, the number of prompts that moved, and its waiver."""
-    sentences = [sentence(verdict)]
-    compared = verdict.comparison
-    if compared and (compared.lost or compared.gained):
-        sentences.append(_as_sentence(moves(verdict.gate, compared)))
-    for text in waiver(verdict):
-        sentences.append(_as_sentence(text))
-    return f"{clean(verdict.gate.benchmark, 60)}: {' '.join(sentences)}"
-
-
-def _as_sentence(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}."
-
-
-def _unchecked_margins(run: RunSummary) -> Iterator[str]:
-    """Say which margins had no earlier run, and which option gives one."""
-    skipped = [verdict.gate for verdict in run.verdicts.values() if verdict.skipped]
-    if skipped:
-        names = ", ".join(dict.fromkeys(gate.benchmark for gate in skipped))
-        gates = count(len(skipped), "gate")
-        yield (
-            f"give --baseline for {names}: max_drop and max_rise of {gates} were not "
-            "checked"
+def _declared(run: RunSummary) -> Iterator[str]:
+    """What the run file says and nothing can check."""
+    manifest, declared = run.manifest, []
+    if any(RECORDED_LABELS in judges for judges in manifest.judge_prompts.values()):
+        declared.append(
+            f"the recorded labels that judge are {by_whom(manifest.labelled_by)}"
         )
-
-
-def _of_benchmarks(run: RunSummary) -> Iterator[str]:
-    """Answers without a verdict, partial refusals, and answers that were too long."""
-    for name, summary in run.benchmarks.items():
-        if summary.invalid:
-            invalid = ", ".join(
-                f"{answers} {reason}" for reason, answers in summary.invalid.items()
-            )
-            yield f"invalid in {name}: {invalid} (of {summary.answers} answers)"
-        if summary.partial:
-            counted = run.manifest.partial_refusals
-            if counted == "own":
-                counted = "compliance" if summary.kind == Kind.SAFETY else "refusal"
-            answers = count(summary.answers, "answer")
-            yield (
-                f"{clean(name, 60)}: {summary.partial} of {answers} are partial refusals, and "
-                f"count as {counted}s"
-            )
-        if summary.cut:
-            yield (
-                f"{name}: {summary.cut} of {summary.answers} answers were too long for the judge "
-                "to see in full"
-            )
-
-
-def _worst_answers(run: RunSummary) -> Iterator[str]:
-    """What the worst of several answers to a prompt did, the worst benchmarks first."""
-    ways = {Kind.SAFETY.value: "every time", Kind.SANITY.value: "at least once"}
-    for kind, how in ways.items():
-        found = [
-            (benchmark.figures[worst_of_k_rate.name].value, name)
-            for name, benchmark in run.benchmarks.items()
-            if benchmark.kind == kind
-            and benchmark.answers > benchmark.prompts
-            and worst_of_k_rate.name in benchmark.figures
-        ]
-        found.sort(reverse=kind == Kind.SANITY)
-        shares = [
-            f"{clean(name, 60)} {share:.1%}" for share, name in found[:MOST_NAMED]
-        ]
-        if len(found) > MOST_NAMED:
-            shares.append(f"{len(found) - MOST_NAMED} more")
-        if shares:
-            yield f"refused {how}: {', '.join(shares)}"
+    for name, data in manifest.data.items():
+        kind = run.benchmarks[name].kind if name in run.benchmarks else ""
+        if data.own and kind in EXPECTED:
+            declared.append(f"{clean(name, 60)} has prompts {EXPECTED[kind]}")
+    if manifest.judge_reasoning is False:
+        declared.append("users do not see the reasoning")
+    if manifest.filtered == "refusal":
+        declared.append("users have the same content filter")
+    if declared:
+        yield f"declared in the run file, and not checked: {'; '.join(declared)}"

@@ -14,7 +14,7 @@ from refusal_checks.core.verdicts import Binary, Invalid, Label, Reason
 from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.decision import Rules
 from refusal_checks.gates.gate import Gate, Outcome
-from refusal_checks.reports.wording.verdicts import details, reasons
+from refusal_checks.reports.wording.verdicts import reasons
 from tests.deciding import decide
 from tests.unit.conftest import record, records
 from tests.unit.gates.conftest import Read
@@ -31,11 +31,10 @@ def test_a_confident_pass_holds_in_both_worst_cases() -> None:
     assert (whole.outcome, whole.passed) == (Outcome.INCONCLUSIVE, False)
     assert whole.invalid.decide
     assert whole.prompts_needed is None
-    assert details(whole)[0] == (
-        "inconclusive at 95% confidence: the valid answers pass, but with the invalid ones counted "
-        "one way or the other the interval is [70.5%, 96.7%]"
+    assert reasons(whole)[1] == (
+        "look at the invalid answers first: they decide this gate (75.0% if counted as compliance, "
+        "95.0% if counted as refusal)"
     )
-    assert reasons(whole)[1] == "verdicts on the invalid answers would decide it"
 
 
 @pytest.mark.parametrize(
@@ -100,8 +99,7 @@ def test_a_pair_without_a_verdict_counts_against_the_margin() -> None:
     assert hidden.comparison
     assert hidden.comparison.doubtful == 22
     assert hidden.prompts_needed is None
-    said = "the change of 22 prompts with invalid answers leaves bounds of -"
-    assert said in details(hidden)[0]
+    assert "look at the invalid answers first" in reasons(hidden)[1]
 
 
 def test_an_earlier_prompt_without_a_verdict_counts_against_the_margin_too() -> None:

@@ -49,6 +49,6 @@ def test_a_waiver_holds_until_its_day(
     assert found.passed is mark.startswith("pass")
     (line,) = verdicts.waiver(found)
     assert said in line
-    assert verdicts.headline(found) == verdicts.headline(after)
+    assert verdicts.figure(found) == verdicts.figure(after)
     assert form.validate_python(form.dump_python(found, mode="json")) == found
     assert replace(found, waived=False) == replace(after, waived=False)

@@ -12,7 +12,6 @@ from refusal_checks.core.text import clean
 from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict
-from refusal_checks.reports import rows as table
 from refusal_checks.reports import terminal
 from refusal_checks.reports.terminal import WIDTH
 from refusal_checks.results.benchmark_summary import summarise
@@ -150,39 +149,3 @@ def test_outcomes_have_colours_beside_their_words(
     line = list(terminal.lines(found, Path("runs"), WIDTH, colour=True))[1]
     assert re.match(rf"\x1b\[{colour}m{re.escape(mark)}\x1b\[0m ", line)
     assert line.endswith("\x1b[1mbench-rejection_rate\x1b[0m")
-
-
-@pytest.mark.parametrize(
-    ("names", "shown"),
-    [
-        (["org/model"], [""]),
-        (["a/one", "b/two"], ["one", "two"]),
-        (["a/one", "b/one"], ["a/one", "b/one"]),
-        (
-            ["run-" * 9 + "1", "run-" * 9 + "2"],
-            ["run-run-run-run-ru…1", "run-run-run-run-ru…2"],
-        ),
-        (
-            ["1" + "-run" * 9, "2" + "-run" * 9],
-            ["1-run-run-…n-run-run", "2-run-run-…n-run-run"],
-        ),
-        (
-            [f"of-a-day-step-{n}000-safe" for n in "12"],
-            ["of-a-day-s…1000-safe", "of-a-day-s…2000-safe"],
-        ),
-        (
-            ["x" * 40 + n + "x" * 40 for n in "12"],
-            [f"…xxxxxxxx{n}xxxxxxxxx…" for n in "12"],
-        ),
-        (
-            ["a" * 30, "a" * 31, "b"],
-            ["1 aaaaaaaa…aaaaaaaa", "2 aaaaaaaa…aaaaaaaa", "3 b"],
-        ),
-    ],
-)
-def test_candidates_have_short_names_that_differ(
-    names: list[str], shown: list[str]
-) -> None:
-    found = table.candidate_names([run(candidate=name) for name in names])
-    assert found == shown
-    assert all(len(name) <= table.CANDIDATE_WIDTH for name in found)

@@ -27,7 +27,7 @@ from refusal_checks.reports.wording.failures import (
 from refusal_checks.reports.wording.remarks import more_remarks, remarks
 from refusal_checks.reports.wording.verdicts import (
     details,
-    headline,
+    figure,
     mark,
     reasons,
     what_decides,
@@ -82,10 +82,10 @@ CASES: dict[str, Callable[[], Verdict]] = {
 @pytest.mark.parametrize("case", CASES)
 def test_all_that_is_said_of_a_verdict(case: str, snapshot: SnapshotAssertion) -> None:
     verdict = CASES[case]()
-    told = [f"mark: {mark(verdict)}", f"headline: {headline(verdict)}"]
+    told = [f"mark: {mark(verdict)}", f"figure: {figure(verdict)}"]
     told += [f"reason: {text}" for text in reasons(verdict)]
     told += [f"detail: {text}" for text in details(verdict)]
-    told += [f"moved: {each.heading}" for each in moved(verdict)]
+    told += [f"moved: {heading}" for heading, _ in moved(verdict)]
     assert "\n".join(told) == snapshot
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
@@ -11,13 +10,11 @@ from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.reports.page import gate_rows
-from refusal_checks.reports.page.gate_rows import GateRow
 from refusal_checks.reports.page.manifest_facts import facts
-from refusal_checks.reports.run_view import RunView
-from refusal_checks.reports.wording.verdicts import details
+from refusal_checks.reports.rows import Row
+from refusal_checks.reports.wording.verdicts import details, reasons
 from refusal_checks.results.benchmark_summary import summarise
 from refusal_checks.results.manifest import Manifest
-from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary
 from tests.deciding import decide
 from tests.unit.conftest import records
@@ -73,20 +70,20 @@ BOARDS: dict[str, Callable[[], RunSummary]] = {
 }
 
 
-def row_lines(row: GateRow) -> list[str]:
-    change = " ".join(row.since_baseline or ())
-    first = f"{row.mark} ({row.tone}) {row.id} [{row.number}]: {row.must} {change}"
-    statistics = details(row.verdict) if row.verdict else ()
-    return [first.strip(), *(f"    {text}" for text in (*row.reasons, *statistics))]
+def row_lines(row: Row) -> list[str]:
+    mark, name, *figures = row.columns
+    first = f"{mark} {name}: {' | '.join(figures)}"
+    verdict = row.verdict
+    texts = [*reasons(verdict), *details(verdict)] if verdict else [row.error]
+    return [first.strip(), *(f"    {text}" for text in texts)]
 
 
 @pytest.mark.parametrize("case", BOARDS)
 def test_gates_stand_by_need_with_their_reasons_and_groups_folded(
     case: str, snapshot: SnapshotAssertion
 ) -> None:
-    rows = gate_rows.rows(RunView(RunFolder(Path("run")), BOARDS[case]()))
     told: list[str] = []
-    for section in gate_rows.sections(rows):
+    for section in gate_rows.sections(BOARDS[case]()):
         told += ["---", *(line for row in section.rows for line in row_lines(row))]
         if section.folded:
             told.append(f"{'open' if section.is_open else 'folded'}: {section.title}")
@@ -114,7 +111,8 @@ def test_the_manifest_shows_what_is_known_and_no_path() -> None:
 def test_a_benchmark_without_a_bound_is_a_row_with_its_rate() -> None:
     run = summary(decide(INVALID, GOOD))
     run.benchmarks["unsafe"] = summarise(GOOD, 0.95)
-    invalid, rate = gate_rows.rows(RunView(RunFolder(Path("run")), run))
-    assert (invalid.mark, rate.mark, rate.tone) == ("pass", "-", "skip")
-    assert (rate.id, rate.figure, rate.must) == ("unsafe-rejection_rate", "100.0%", "–")
-    assert rate.interval == "[92.9%, 100.0%], n = 50"
+    (section,) = gate_rows.sections(run)
+    (rate,) = section.rows
+    figures = ("100.0% [92.9, 100.0]", "50", "-", "", "0.0%")
+    assert rate.columns == ("-", "unsafe-rejection_rate", *figures)
+    assert [row.id for row in section.folded] == ["unsafe-invalid_rate"]
