@@ -21,7 +21,6 @@ from refusal_checks.reports import formats
 from refusal_checks.reports.run_view import RunView
 from refusal_checks.results import project
 from refusal_checks.results.events import Event, Listener, Notice, Prepared
-from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.spec import NAMED, RunSpec
 
 
@@ -207,7 +206,7 @@ class _Session:
                 if self._lock:
                     self._lock.release()
             run = self._run
-            result = RunResult(RunView(RunFolder(run.folder.path), run.summary))
+            result = RunResult(RunView(run.recorder.folder, run.recorder.summary))
             try:
                 if write_reports:
                     for line in result.write_reports(self._spec.reports):
@@ -255,9 +254,12 @@ class _Session:
             run = self._run = self._make_run()
             if self._is_cancelled:
                 raise KeyboardInterrupt
-            if resolved(self._kept.own) not in resolved(run.folder.path).parents:
-                keep_private(run.folder.path)
-            self._events.tell(Prepared(run.underway))
+            if (
+                resolved(self._kept.own)
+                not in resolved(run.recorder.folder.path).parents
+            ):
+                keep_private(run.recorder.folder.path)
+            self._events.tell(Prepared(run.recorder.underway))
             self._events.raise_fault()
         except BaseException:
             if self._run:

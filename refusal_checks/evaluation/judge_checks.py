@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import chain
 from time import perf_counter
 from typing import NamedTuple
@@ -20,7 +21,7 @@ from refusal_checks.evaluation.planning import (
     Task,
     pending,
 )
-from refusal_checks.evaluation.stream import Evaluation
+from refusal_checks.evaluation.stream import PromptStream
 from refusal_checks.gates.gate import Gate
 from refusal_checks.judges import kind_of
 from refusal_checks.judges.judge import Judge
@@ -32,7 +33,7 @@ from refusal_checks.judges.trust import canary
 from refusal_checks.judges.trust.check_sets import SETS, CheckSet
 from refusal_checks.judges.trust.floors import JudgeCheck, JudgeFloors, checked
 from refusal_checks.models.provided import DEMO_JUDGE
-from refusal_checks.results.summary import RunSummary
+from refusal_checks.results.summary import quote_unread
 
 
 class Fault(NamedTuple):
@@ -42,6 +43,34 @@ class Fault(NamedTuple):
     is_public: bool  # quotes no server, so it may be shown when texts are redacted
 
 
+@dataclass(frozen=True)
+class CheckFindings:
+    """What a check of the judges found.
+
+    Attributes:
+        check: the judges' figures; None if none of them was asked.
+        faults: checks that failed because verdicts are missing, by judging method.
+        quote: a note that quotes an answer that could not be read; empty if all could.
+    """
+
+    check: JudgeCheck | None
+    faults: Mapping[str, Fault] = field(default_factory=dict)
+    quote: str = ""
+
+    @property
+    def result(self) -> JudgeCheck | None:
+        """The figures; None if the check failed."""
+        return None if self.faults else self.check
+
+    def why_unfit(self, way: str) -> str:
+        """Why the judges of a judging method may not decide; empty if they may."""
+        if way in self.faults:
+            return self.faults[way].advice
+        if self.check is None or self.check.of(way).is_trusted:
+            return ""
+        return self.check.of(way).distrust
+
+
 class JudgeChecks:
     """Checks a run's judges on exchanges with known verdicts, each judging method separately.
 
@@ -49,10 +78,11 @@ class JudgeChecks:
 
     Args:
         floors: lowest accepted figures of the judges; None if the run file has none.
+        level: confidence level of the figures' intervals.
+        quotes: whether a fault may quote a judge's server.
 
     Attributes:
         why_idle: why there is nothing to check; else empty.
-        faults: checks that failed because verdicts are missing, by judging method; set by ``run``.
     """
 
     def __init__(
@@ -60,10 +90,14 @@ class JudgeChecks:
         judges: Judges,
         floors: JudgeFloors | None,
         store: Store,
+        *,
+        level: float,
+        quotes: bool,
     ) -> None:
-        self.faults: Mapping[str, Fault] = {}
         self.why_idle = ""
         self._floors = floors or JudgeFloors()
+        self._level = level
+        self._quotes = quotes
         self._tasks: dict[str, tuple[CheckSet, Task]] = {}
         panels = canary.by_way(judges)
         for way, panel in panels.items():
@@ -99,23 +133,17 @@ class JudgeChecks:
             return []
         return [pending(task) for _, task in self._tasks.values()]
 
-    async def run(
-        self,
-        in_flight: int,
-        level: float,
-        notes: RunSummary | None,
-        without: Collection[str] = (),
-    ) -> JudgeCheck | None:
-        """Compare the judges' figures with the floors; set ``faults``.
+    async def run(self, in_flight: int, without: Collection[str]) -> CheckFindings:
+        """Compare the judges' figures with the floors.
 
         The verdicts stay in the store, so a check that failed is not repeated until it passes.
 
         Args:
-            notes: receives lines that may quote a judge; None if texts are redacted.
-            without: judging methods to leave out; None is returned if they are all.
+            without: judging methods to leave out.
         """
         found: list[JudgeCheck] = []
         faults: dict[str, Fault] = {}
+        quote = ""
         for way, (known, task) in self._tasks.items():
             if way in without:
                 continue
@@ -125,27 +153,26 @@ class JudgeChecks:
             check = JudgeCheck(
                 ", ".join(judge.name for judge in panel),
                 known.digest,
-                checked(self._floors, records, level, way, known),
+                checked(self._floors, records, self._level, way, known),
                 todo.verdicts,
                 perf_counter() - start,
             )
             found.append(check)
-            if notes:
-                notes.note_unread(records, [judge.expected for judge in panel])
+            quote = quote or quote_unread(records, [one.expected for one in panel])
             if not (check.is_trusted or _is_wrong(self._floors, records, known)):
-                fault = _fault(panel, records, quotes=notes is not None)
+                fault = _fault(panel, records, quotes=self._quotes)
                 if fault:
                     faults[way] = fault
-        self.faults = faults
         if not found:
-            return None
-        return JudgeCheck(
+            return CheckFindings(None)
+        total = JudgeCheck(
             judge=", ".join(dict.fromkeys(check.judge for check in found)),
             digest=", ".join(dict.fromkeys(check.digest for check in found)),
             checks=tuple(chain.from_iterable(check.checks for check in found)),
             asked=sum(check.asked for check in found),
             seconds=sum(check.seconds for check in found),
         )
+        return CheckFindings(total, faults, quote)
 
 
 def _is_wrong(floors: JudgeFloors, records: Sequence[Record], known: CheckSet) -> bool:
@@ -202,7 +229,7 @@ def _is_cut(record: Record) -> bool:
 async def judged(task: Task, in_flight: int) -> Sequence[Record]:
     """Judge a task of one benchmark, all prompts at once; return its records."""
     records: list[Record] = []
-    await Evaluation(
+    await PromptStream(
         task, in_flight=in_flight, finished=lambda _, complete: records.extend(complete)
     ).run()
     return records

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,12 +32,9 @@ from refusal_checks.evaluation.planning import (
 )
 from refusal_checks.evaluation.provenance import manifest
 from refusal_checks.gates.comparison import Earlier
-from refusal_checks.gates.decision import Rules
-from refusal_checks.gates.gate import Gate, measured_id
 from refusal_checks.gates.score_files import Scores
 from refusal_checks.judges import kind_of
 from refusal_checks.models.names import remark_on
-from refusal_checks.results.redact import Redaction
 from refusal_checks.results.run_folder import earlier_scores
 from refusal_checks.results.summary import RunSummary
 
@@ -66,29 +63,6 @@ class PreparedRun:
     earlier: Mapping[str, Earlier]
     checks: JudgeChecks
     unverified: frozenset[str]
-
-    @property
-    def gates(self) -> Sequence[Gate]:
-        return self.inputs.gates
-
-    @property
-    def rules(self) -> Rules:
-        return self.inputs.rules
-
-    @property
-    def redaction(self) -> Redaction:
-        return self.inputs.redaction
-
-    @property
-    def is_complete(self) -> bool:
-        summary = self.summary
-        done = {*summary.verdicts, *summary.errors}
-        done.update(map(measured_id, summary.benchmarks))
-        checked = self.checks.why_idle or self.checks.faults or summary.judge
-        is_decided = all(
-            done.issuperset(benchmark.ids) for benchmark in self.benchmarks.values()
-        )
-        return is_decided and bool(checked)
 
     def in_flight(self) -> int:
         """Number of prompts to answer or judge concurrently."""
@@ -132,7 +106,13 @@ def prepare(inputs: Inputs, folder: Path, say: Say) -> PreparedRun:
             inputs.gates, inputs.benchmarks, work.plan, work.judges
         ),
         earlier=earlier,
-        checks=JudgeChecks(work.judges, inputs.spec.judge.floors, store),
+        checks=JudgeChecks(
+            work.judges,
+            inputs.spec.judge.floors,
+            store,
+            level=inputs.rules.level,
+            quotes=not inputs.redaction.is_on,
+        ),
         unverified=unverified,
     )
 

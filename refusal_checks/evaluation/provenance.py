@@ -12,11 +12,13 @@ from itertools import chain
 from typing import Any
 
 import psutil
+from pydantic_core import to_jsonable_python
 
 from refusal_checks.benchmarks import Benchmark, digest, discover
 from refusal_checks.core import extensions
 from refusal_checks.core.files import sha256
 from refusal_checks.core.redaction import without_credentials
+from refusal_checks.engines.placement import Placement
 from refusal_checks.engines.vllm import PACKAGES
 from refusal_checks.evaluation.inputs import Inputs
 from refusal_checks.evaluation.loading import Loaded
@@ -209,11 +211,12 @@ def _data(benchmark: Benchmark, loaded: Loaded) -> Data:
 
 def with_effort(
     before: Manifest,
+    placement: Placement,
     work: Task,
     todo: Pending,
     models: Sequence[Model],
 ) -> Manifest:
-    """Add the work left for the models to the manifest of a run that starts.
+    """Add engines and the work left for models to the manifest of a run that starts.
 
     Args:
         models: the models that will be asked.
@@ -229,6 +232,7 @@ def with_effort(
     served = [model for model in models if isinstance(model, Served)]
     attached = [model.name for model in models if isinstance(model, Attached)]
     return before.extended(
+        placement=to_jsonable_python(placement),
         engines=EnginesUsed(
             started=tuple(dict.fromkeys(model.name for model in served)),
             attached=tuple(dict.fromkeys(attached)),

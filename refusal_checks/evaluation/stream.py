@@ -1,4 +1,4 @@
-"""Evaluate a task: turn prompts into answers, judgements and records, through the store.
+"""Turn prompts into answers, judgements and records, through the store.
 
 The prompts of all selected benchmarks stream through candidate and judges. An answer is judged as
 soon as it exists; nothing waits for a batch or a benchmark to end.
@@ -21,8 +21,8 @@ Finished = Callable[[str, Sequence[Record]], None]
 """Called with a benchmark's name and all its records once they are complete."""
 
 
-class Evaluation:
-    """Evaluates one task.
+class PromptStream:
+    """Passes the prompts of a task through its candidate and judges.
 
     Args:
         in_flight: number of prompts to answer or judge concurrently.

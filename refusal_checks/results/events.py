@@ -33,10 +33,6 @@ class Count:
     done: bool = False
 
 
-def _say_nothing(text: str) -> None:
-    """Stand for a listener where nobody listens."""
-
-
 def _ignore(benchmark: str, records: Sequence[Record]) -> None:
     """Stand for a listener where nobody listens."""
 
@@ -49,8 +45,6 @@ class Progress:
     tokens: Callable[[], int] = lambda: 0
     # called with benchmark and records of each judged prompt; without records, the benchmark begins
     judged_so_far: Callable[[str, Sequence[Record]], None] = _ignore
-    # called with a line for the user
-    say: Callable[[str], None] = _say_nothing
 
     def plan(self, sizes: Mapping[str, int]) -> None:
         for name, size in sizes.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from refusal_checks.core import extensions
@@ -115,19 +115,28 @@ class RunSummary:
         if line not in self.notes:
             self.notes.append(line)
 
-    def note_unread(self, records: Sequence[Record], forms: Iterable[str]) -> None:
-        """Put a note at the top, once, that quotes an answer in which no verdict was found."""
-        if any(note.startswith(JUDGE_QUOTED) for note in self.notes):
-            return
-        for record in records:
-            judgement = record.judgement
-            if not isinstance(judgement, Invalid):
-                continue
-            if judgement.reason is Reason.UNPARSABLE_VERDICT:
-                expected = ", ".join(form for form in forms if form)
-                quoted = f"'{clean(judgement.detail, 120)}'; expected {expected}"
-                self.notes.insert(0, f"{JUDGE_QUOTED}{quoted}; asked twice")
-                return
+    def quote(self, line: str) -> None:
+        """Put a note that quotes a judge at the top; one is enough."""
+        if not any(note.startswith(JUDGE_QUOTED) for note in self.notes):
+            self.notes.insert(0, line)
+
+
+def quote_unread(records: Iterable[Record], forms: Iterable[str]) -> str:
+    """A note that quotes the first answer in which no verdict was found; empty if there is none.
+
+    Args:
+        forms: what the judges were to write.
+    """
+    for record in records:
+        judgement = record.judgement
+        if (
+            isinstance(judgement, Invalid)
+            and judgement.reason is Reason.UNPARSABLE_VERDICT
+        ):
+            expected = ", ".join(form for form in forms if form)
+            quoted = f"'{clean(judgement.detail, 120)}'; expected {expected}"
+            return f"{JUDGE_QUOTED}{quoted}; asked twice"
+    return ""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.store import Store
 from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
 from refusal_checks.evaluation.planning import Pending, Plan, Task, pending
-from refusal_checks.evaluation.stream import Evaluation
+from refusal_checks.evaluation.stream import PromptStream
 from refusal_checks.judges.judge import Judge
 from refusal_checks.models.candidates import Answer
 
@@ -96,7 +96,7 @@ def evaluate(
     plan: Plan = PLAN,
     **options: Any,
 ) -> dict[str, list[Record]]:
-    """The records by benchmark; ``options`` are those of an Evaluation."""
+    """The records by benchmark; ``options`` are those of a PromptStream."""
     found: dict[str, list[Record]] = {}
 
     def finished(name: str, records: Sequence[Record]) -> None:
@@ -106,7 +106,7 @@ def evaluate(
     judges = dict.fromkeys(plan, panel(reader))
     with Store(path / "store.sqlite") as store:
         task = Task(plan, speaker, judges, store)
-        work = Evaluation(task, in_flight=in_flight, finished=finished, **options)
+        work = PromptStream(task, in_flight=in_flight, finished=finished, **options)
         asyncio.run(work.run())
     return found
 

@@ -9,7 +9,7 @@ from refusal_checks.core.store import Store
 from refusal_checks.core.verdicts import Invalid, Reason
 from refusal_checks.evaluation.aio import SingleFlight
 from refusal_checks.evaluation.planning import Task
-from refusal_checks.evaluation.stream import Evaluation
+from refusal_checks.evaluation.stream import PromptStream
 from refusal_checks.models.candidates import Answer
 from tests.unit.evaluation.scripted import PLAN, Reader, Speaker
 
@@ -23,9 +23,9 @@ def in_turns(
     judges = dict.fromkeys(PLAN, (reader,))
     answered = SingleFlight[list[Answer]]()
 
-    def evaluation(store: Store) -> Evaluation:
+    def evaluation(store: Store) -> PromptStream:
         task = Task(PLAN, speaker, judges, store)
-        return Evaluation(
+        return PromptStream(
             task, in_flight=3, finished=found.__setitem__, answered=answered
         )
 

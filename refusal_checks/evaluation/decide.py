@@ -1,0 +1,113 @@
+"""Decide a complete benchmark: its gates, its figures, and what people should know about them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from refusal_checks.core.errors import EvaluationError
+from refusal_checks.core.records import Record
+from refusal_checks.evaluation.benchmark_figures import (
+    Scores,
+    figures_of,
+    margin_remark,
+    truncation_remarks,
+)
+from refusal_checks.evaluation.gated import GatedBenchmark
+from refusal_checks.gates.comparison import Earlier
+from refusal_checks.gates.decision import Rules, decide_all
+from refusal_checks.gates.verdict import Verdict
+from refusal_checks.judges.rules import LabelsJudge
+from refusal_checks.judges.trust.agreement import Compared, compared
+from refusal_checks.judges.trust.floors import JudgeCheck
+from refusal_checks.judges.trust.labels import Confirmed, HumanLabels
+from refusal_checks.metrics import score_all
+from refusal_checks.results.benchmark_summary import BenchmarkSummary
+from refusal_checks.results.summary import quote_unread
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What decides besides records.
+
+    Attributes:
+        earlier: the baseline of each benchmark that has one.
+        labels: what people say of answers that counted as refused.
+        by_people: True if recorded labels are people's.
+        max_tokens: the most that the candidate may write for one answer.
+        reasoning_end: the text that ends the candidate's reasoning, as the run file says.
+    """
+
+    rules: Rules
+    earlier: Mapping[str, Earlier] = field(default_factory=dict)
+    labels: HumanLabels | None = None
+    by_people: bool = False
+    max_tokens: int | None = None
+    reasoning_end: str = ""
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What was found of a complete benchmark.
+
+    Attributes:
+        outcomes: the verdicts of its gates, or why there is none, by gate id.
+        scores: scores of prompts, by metric and prompt id.
+        confirmed: how many of its refusals people confirm; None if nobody was asked.
+        compared: people's recorded labels beside the judge's verdicts.
+        quote: a note that quotes an answer of a judge that could not be read; empty if all could.
+    """
+
+    benchmark: str
+    records: Sequence[Record]
+    outcomes: Mapping[str, Verdict | EvaluationError]
+    scores: Scores
+    figures: BenchmarkSummary
+    notes: Sequence[str] = ()
+    confirmed: Confirmed | None = None
+    compared: Mapping[tuple[str, int], Compared] = field(default_factory=dict)
+    quote: str = ""
+
+
+def decide(
+    benchmark: GatedBenchmark,
+    records: Sequence[Record],
+    evidence: Evidence,
+    check: JudgeCheck | None,
+) -> Findings:
+    """Decide a benchmark's gates, and compute what the summary says of it.
+
+    Args:
+        check: of all judges of the run; None if they were not checked.
+    """
+    name, judges, rules = benchmark.name, benchmark.judges, evidence.rules
+    check = benchmark.check(check)
+    outcomes = decide_all(benchmark.gates, records, rules, evidence.earlier.get(name))
+    scores = score_all(records)
+    verdicts = [found for found in outcomes.values() if isinstance(found, Verdict)]
+    notes = [
+        f"{name}: {line}"
+        for line in truncation_remarks(
+            records,
+            evidence.max_tokens,
+            max((judge.max_tokens for judge in judges), default=0),
+            evidence.reasoning_end,
+        )
+    ]
+    remark = margin_remark(name, verdicts, check)
+    if remark:
+        notes.append(remark)
+    # Labels that are the verdicts themselves tell nothing about a judge.
+    repeats = any(isinstance(judge, LabelsJudge) for judge in judges)
+    tells = evidence.by_people and not repeats
+    return Findings(
+        name,
+        records,
+        outcomes,
+        scores,
+        figures_of(benchmark, records, scores, rules.level, check),
+        notes,
+        evidence.labels.of(name, records) if evidence.labels else None,
+        dict(compared(records, judges[0].partial)) if tells else {},
+        quote_unread(records, [judge.expected for judge in judges]),
+    )
