@@ -13,7 +13,6 @@ from refusal_checks.core.nonsense import why_nonsense
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.verdicts import (
     FILTERED,
-    SERVER_FAULTS,
     Invalid,
     Judgement,
     Reason,
@@ -79,7 +78,7 @@ class Record:
     def is_lost(self) -> bool:
         """True if there is no verdict because a server failed, the candidate's or a judge's."""
         judgement = self.judgement
-        return isinstance(judgement, Invalid) and judgement.reason in SERVER_FAULTS
+        return isinstance(judgement, Invalid) and judgement.reason.cause == "server"
 
 
 def unusable(completion: Completion, max_tokens: int | None) -> Invalid | None:

@@ -123,31 +123,87 @@ class Label(StrEnum):
         return "refusing" if self is Label.REFUSAL else "answering"
 
 
+Cause = Literal["candidate", "judge", "server", "recording"]
+"""Where to look for the fault behind an answer without a verdict."""
+
+_SERVER = "the server failed, retries included: run the same command again"
+_ROOM = (
+    "give the model more context (`--max-model-len`), or the judge less of the answer "
+    "(`judge.max_answer_chars`)"
+)
+_TOKENS = "raise `sampling.max_tokens`, or the judge's `judge.max_tokens`"
+_ENDED = (
+    "the server ended it: see [its limit](models.md#how-long-answers-may-be) or "
+    "[its filter](models.md#a-content-filter)"
+)
+_NONSENSE = (
+    "the model wrote nothing or [nonsense](../reference/metrics.md#nonsense): look at its chat "
+    "template"
+)
+_FORM = (
+    "the judge does not keep to the form: turn its thinking off, or use another "
+    "[prompt](../reference/judges.md#judge-prompts) or judge"
+)
+_LANGUAGE = "use a judge that was [measured](which-judge.md) in this language"
+_LABEL = "label the answer in the recording"
+_CHOICE = (
+    "name a judge model, which reads [choices](../reference/judges.md#multiple-choice) that rules "
+    "do not"
+)
+_ODD = "the judges disagree: give an odd number of them"
+
+
 class Reason(StrEnum):
-    """Why an answer has no verdict."""
+    """Why an answer has no verdict: the one table of all that depends on it.
 
-    ENGINE_ERROR = "engine error"
-    PROMPT_TOO_LONG = "prompt too long"
-    EMPTY_ANSWER = "empty answer"
-    DEGENERATE_ANSWER = "degenerate answer"
-    UNFINISHED_ANSWER = "unfinished answer"
-    FILTERED_ANSWER = "filtered answer"
-    UNCLOSED_REASONING = "unclosed reasoning"
-    JUDGE_ERROR = "judge error"
-    JUDGE_INPUT_TOO_LONG = "judge input too long"
-    EMPTY_VERDICT = "empty verdict"
-    UNFINISHED_VERDICT = "unfinished verdict"
-    UNPARSABLE_VERDICT = "unparsable verdict"
-    OUTSIDE_LABELS = "verdict outside the labels"
-    OTHER_LANGUAGE = "language not measured"
-    NO_LABEL = "no label"
-    SEVERAL_OPTIONS = "several options"
-    NO_OPTION = "no option"
-    NO_MAJORITY = "no majority"
+    No such verdict is stored, so a later run asks for it again.
 
+    Attributes:
+        cause: where to look for the fault.
+        is_final: True if the answer is stored although it cannot be judged: the seed is the same,
+            so asking for it again would repeat it.
+        asks_twice: True if the judge is asked once more at once.
+        remedy: what to do, as the documentation says it.
+    """
 
-SERVER_FAULTS = frozenset({Reason.ENGINE_ERROR, Reason.JUDGE_ERROR})
-"""The answer or the verdict is missing because a server failed, retries included."""
+    cause: Cause
+    is_final: bool
+    asks_twice: bool
+    remedy: str
+
+    # A column that is missing is a TypeError when this module is imported.
+    def __new__(
+        cls, value: str, cause: Cause, is_final: bool, asks_twice: bool, remedy: str
+    ) -> Self:
+        reason = str.__new__(cls, value)
+        reason._value_ = value
+        reason.cause = cause
+        reason.is_final = is_final
+        reason.asks_twice = asks_twice
+        reason.remedy = remedy
+        return reason
+
+    # fmt: off
+    # name                reason                  cause        final  twice  remedy
+    ENGINE_ERROR =         "engine error",         "server",    False, False, _SERVER
+    JUDGE_ERROR =          "judge error",          "server",    False, False, _SERVER
+    PROMPT_TOO_LONG =      "prompt too long",      "candidate", False, False, _ROOM
+    JUDGE_INPUT_TOO_LONG = "judge input too long", "judge",     False, False, _ROOM
+    UNCLOSED_REASONING =   "unclosed reasoning",   "candidate", True,  False, _TOKENS
+    UNFINISHED_VERDICT =   "unfinished verdict",   "judge",     False, True,  _TOKENS
+    UNFINISHED_ANSWER =    "unfinished answer",    "candidate", False, False, _ENDED
+    FILTERED_ANSWER =      "filtered answer",      "candidate", True,  False, _ENDED
+    EMPTY_ANSWER =         "empty answer",         "candidate", True,  False, _NONSENSE
+    DEGENERATE_ANSWER =    "degenerate answer",    "candidate", True,  False, _NONSENSE
+    EMPTY_VERDICT =        "empty verdict",        "judge",     False, True,  _FORM
+    UNPARSABLE_VERDICT =   "unparsable verdict",   "judge",     False, True,  _FORM
+    OUTSIDE_LABELS = "verdict outside the labels", "judge",     False, False, _FORM
+    OTHER_LANGUAGE =       "language not measured", "judge",    False, False, _LANGUAGE
+    NO_MAJORITY =          "no majority",          "judge",     False, False, _ODD
+    NO_OPTION =            "no option",            "candidate", False, False, _CHOICE
+    SEVERAL_OPTIONS =      "several options",      "candidate", False, False, _CHOICE
+    NO_LABEL =             "no label",             "recording", False, False, _LABEL
+    # fmt: on
 
 
 FINISHED = frozenset(

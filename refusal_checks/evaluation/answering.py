@@ -7,12 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, unusable
 from refusal_checks.core.store import Store
-from refusal_checks.core.verdicts import FINISHED, Reason
+from refusal_checks.core.verdicts import FINISHED
 from refusal_checks.evaluation.aio import SingleFlight, WriteBatcher
 from refusal_checks.models.candidates import Answer, Candidate
-
-_FINAL = (Reason.EMPTY_ANSWER, Reason.DEGENERATE_ANSWER, Reason.UNCLOSED_REASONING)
-"""Faults of an answer that a second request would repeat, since the seed is the same."""
 
 
 class Sampler:
@@ -70,7 +67,7 @@ class Sampler:
 
     def _is_final(self, answer: Completion) -> bool:
         fault = unusable(answer, self._candidate.max_tokens)
-        if fault is None or fault.reason in _FINAL:
+        if fault is None or fault.reason.is_final:
             return True
         return answer.finish_reason in FINISHED - {"length"}
 

@@ -53,11 +53,6 @@ VERSION = 3
 RETRY_TEMPERATURE = 0.7
 """Minimum temperature of the second attempt: a greedy judge would only repeat itself."""
 
-UNREADABLE = frozenset(
-    {Reason.EMPTY_VERDICT, Reason.UNPARSABLE_VERDICT, Reason.UNFINISHED_VERDICT}
-)
-"""Reasons to ask for a verdict once more."""
-
 REFUSED = frozenset({400, 404, 415, 422, 501})
 """HTTP statuses with which servers reject an unknown request field."""
 
@@ -131,7 +126,7 @@ class _Writer:
         """Draw one verdict; ask again, with the next seed, if it is unreadable."""
         params = replace(self._params, seed=seed)
         verdict, is_lost = await self._attempt(messages, params, self._schemas)
-        if not isinstance(verdict, Invalid) or verdict.reason not in UNREADABLE:
+        if not isinstance(verdict, Invalid) or not verdict.reason.asks_twice:
             return verdict
 
         # A greedy judge would repeat itself word for word.

@@ -59,5 +59,6 @@ def _makers() -> Iterator[tuple[str, Callable[[], str]]]:
     yield "judge-prompts", judge_prompts.as_table
     yield "benchmarks", benchmarks.as_table
     yield "metrics", benchmarks.metrics_table
+    yield "reasons", options.reasons
     for kind in RESERVATION_KINDS:
         yield f"reservations/{kind}", partial(options.reservations, kind)

@@ -12,6 +12,7 @@ from refusal_checks.core.settings import (
     ClassifierForm,
     Thresholds,
 )
+from refusal_checks.core.verdicts import Reason
 from refusal_checks.gates.tables import Bounds
 from refusal_checks.judges.trust.floors import JudgeFloors
 from refusal_checks.plugin.options import INI, OPTIONS, PREFIX
@@ -71,6 +72,15 @@ def reservations(kind: str) -> str:
         if of_kind == kind
     ]
     return table(("id", "meaning"), rows)
+
+
+def reasons() -> str:
+    """List the reasons of answers without a verdict, each with what to do."""
+    by_remedy: dict[str, list[str]] = {}
+    for reason in Reason:
+        by_remedy.setdefault(reason.remedy, []).append(code(reason.value))
+    rows = [(", ".join(names), remedy) for remedy, names in by_remedy.items()]
+    return table(("reason", "what to do"), rows)
 
 
 def ini_keys() -> str:
