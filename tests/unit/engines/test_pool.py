@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,6 @@ from refusal_checks.core.errors import (
     EngineDiedError,
     EngineStartError,
     ModelError,
-    OutOfMemoryError,
 )
 from refusal_checks.core.sampling import JudgeSampling
 from refusal_checks.core.settings import Limits, RequestPace
@@ -102,7 +101,7 @@ AT_ONCE = ["launch model", "launch other", "ready model", "ready other"]
         (True, UNKNOWN, 1.0, AT_ONCE),
     ],
 )
-def test_engines_that_share_a_gpu_start_at_once_if_their_caches_are_told_and_again_once(
+def test_engines_that_share_a_gpu_start_at_once_if_their_caches_are_told(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     cpu: bool,
@@ -170,72 +169,9 @@ def test_judges_of_a_turn_start_at_once_on_gpus_of_their_own(
     monkeypatch.setattr(process.EngineProcess, "is_ready", is_ready)
     found = engines(tmp_path, ALIGNED, OTHER)
     for own, gpu in zip(found._placed, ("0", second), strict=True):
-        own.place = Assignment(devices=(gpu,), turn=1)
+        own.place = Assignment(devices=(gpu,), loads_alone=second == "0", turn=1)
     found.start(print, turn=1)
     assert done == steps
-
-
-def test_an_engine_refused_its_memory_starts_again_alone_and_measures(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(vllm, "runs_on_cpu", lambda: False)
-    monkeypatch.setattr(placement, "gpus", lambda: GPU)
-    monkeypatch.setattr(pool, "weights_gib", lambda model, *_: 1.0)
-    done: list[str] = []
-
-    def is_ready(own: process.EngineProcess, *_: object) -> bool:
-        done.append(f"{own.spec.model}: {own.place.cache is not None}")
-        if own.spec.model == "model" and own.place.cache:
-            raise OutOfMemoryError("CUDA out of memory")
-        return True
-
-    monkeypatch.setattr(process.EngineProcess, "launch", lambda own: None)
-    monkeypatch.setattr(process.EngineProcess, "is_ready", is_ready)
-    found = engines(tmp_path, ALIGNED, OTHER)
-    said: list[str] = []
-    found.start(said.append)
-    assert done == ["model: True", "other: True", "model: False"]
-    (line,) = [line for line in said if "starting" not in line]
-    assert line.startswith("vLLM did not get the memory planned for model: ")
-    # Beside an engine that runs already, it is the only one that starts.
-    done.clear()
-    candidate = next(iter(found._engines.values()))
-    candidate.place = replace(candidate.place, cache=1.0)
-    found._start([candidate], said.append)
-    assert done == ["model: True", "model: False"]
-
-
-def test_an_engine_that_runs_out_of_memory_at_work_measures_at_its_second_start(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(vllm, "runs_on_cpu", lambda: False)
-    monkeypatch.setattr(placement, "gpus", lambda: GPU)
-    monkeypatch.setattr(pool, "weights_gib", lambda model, *_: 1.0)
-    running: set[str] = set()
-
-    def launch(own: process.EngineProcess) -> None:
-        running.add(own.spec.model)
-        own.log.touch()
-
-    monkeypatch.setattr(process.EngineProcess, "launch", launch)
-    monkeypatch.setattr(process.EngineProcess, "is_ready", lambda own, *_: True)
-    monkeypatch.setattr(
-        process.EngineProcess, "is_running", lambda own: own.spec.model in running
-    )
-    found = engines(tmp_path, ALIGNED, OTHER)
-    found.start(print)
-    candidate, judge = found._engines.values()
-    candidate.log.write_text("torch.OutOfMemoryError: CUDA out of memory.")
-    fails = iter([True, False])
-
-    async def work() -> None:
-        if next(fails):
-            running.clear()
-            raise ConnectionError("both are gone")
-
-    asyncio.run(found.guard(work, print))
-    assert candidate.place.cache is None
-    assert judge.place.cache
 
 
 def test_an_engine_that_ends_is_noticed_while_another_loads(

@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib.metadata
+import json
 from pathlib import Path
 
 import pytest
@@ -45,7 +46,7 @@ def test_what_the_user_passes_wins_over_the_engine_s_place(
     monkeypatch.setattr(vllm, "runs_on_cpu", lambda: False)
     spec = EngineSpec("m", ("--gpu-memory-utilization", "0.3"))
     found = vllm.command(spec, 1, Assignment(memory=0.5))
-    assert found[-4:] == ["--gpu-memory-utilization", "0.50", *spec.args]
+    assert found[-4:] == ["--gpu-memory-utilization", "0.500", *spec.args]
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,3")
     monkeypatch.delenv("CUDA_DEVICE_ORDER", raising=False)
@@ -114,6 +115,26 @@ def test_answers_of_different_data_types_are_kept_apart(
     assert vllm.with_dtype(own) == own, "the user's wins"
     monkeypatch.setattr(vllm, "runs_on_cpu", lambda: False)
     assert vllm.with_dtype(model) == model
+
+
+@pytest.mark.parametrize(
+    ("stored", "args", "times"),
+    [
+        ({"dtype": "bfloat16"}, ("--dtype", "float32"), 2.0),
+        ({"dtype": "bfloat16"}, ("--dtype", "bfloat16"), 1.0),
+        ({"torch_dtype": "float16"}, ("--dtype=float",), 2.0),
+        ({"torch_dtype": "float32"}, ("--dtype", "float32"), 1.0),
+        ({"torch_dtype": "float32"}, ("--dtype", "half"), 0.5),
+        ({"torch_dtype": "float32"}, (), 0.5),  # vLLM's auto halves it
+        ({"dtype": "bfloat16"}, (), 1.0),
+        ({}, ("--dtype", "float32"), 1.0),
+    ],
+)
+def test_weights_grow_with_the_bytes_of_their_data_type(
+    tmp_path: Path, stored: dict[str, str], args: tuple[str, ...], times: float
+) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(stored))
+    assert vllm.growth(Served("m", str(tmp_path), args)) == times
 
 
 def test_the_api_key_is_in_the_environment_alone(
@@ -239,13 +260,13 @@ def test_variables_that_log_texts_are_refused(
     ("args", "expected"),
     [
         ("", Parallel()),
-        ("--tensor_parallel_size=2 -pp 3", Parallel(shards=6, is_given=True)),
-        ("-dp 4 -tp 2", Parallel(shards=2, copies=4, is_given=True)),
-        ("-tp many", Parallel(is_given=True)),
-        ("-tp", Parallel(is_given=True)),
-        ("--enforce-eager -tp 2", Parallel(shards=2, is_given=True)),
-        ("--gpu-memory-utilization 0.5", Parallel(memory=0.5, is_given=True)),
-        ("--gpu-memory-utilization half", Parallel(is_given=True)),
+        ("--tensor_parallel_size=2 -pp 3", Parallel(shards=6)),
+        ("-dp 4 -tp 2", Parallel(shards=2, copies=4)),
+        ("-tp many", Parallel()),
+        ("-tp", Parallel()),
+        ("--enforce-eager -tp 2", Parallel(shards=2)),
+        ("--gpu-memory-utilization 0.5", Parallel(memory=0.5)),
+        ("--gpu-memory-utilization half", Parallel()),
     ],
 )
 def test_the_user_s_arguments_say_how_an_engine_is_spread(
