@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -55,7 +54,7 @@ def load_prompts(inputs: Inputs, note: Note) -> Loaded:
     with hub.leaving_no_copy(inputs.redaction.is_on):
         whole = _whole(names, benchmarks, inputs.mirror, spec.multiple_choice)
     usual = {
-        name: min(len(whole[name]), benchmarks[name].usual_limit or sys.maxsize)
+        name: len(stratified(whole[name], benchmarks[name].usual_limit))
         for name in names
     }
     for gate in gates:

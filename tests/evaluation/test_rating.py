@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from refusal_checks.benchmarks import discover, load_prompts
 from refusal_checks.benchmarks.suites.bundled import ANSWERS
+from tests.answers import informed
 from tests.fake_server import Body, FakeServer
 from tests.project import MIRROR, ROOT, Outcome, Project, needs_mirror
 
@@ -128,7 +130,7 @@ def test_a_part_of_cfsafety_is_rated_and_its_gates_decide(project: Project) -> N
             trust_allow_untrusted_judge=True,
         )
     # The ratings of this judge follow no order.
-    assert found.counts == {"passed": 13, "failed": 2}
+    assert found.counts == {"passed": 16, "failed": 4}
     benchmark = found.summary["benchmarks"]["cfsafety"]
     rated = sum(one["n"] for one in benchmark["distributions"].values())
     assert benchmark["prompts"] == rated == 42
@@ -140,3 +142,34 @@ def test_a_part_of_cfsafety_is_rated_and_its_gates_decide(project: Project) -> N
     # Half of the category's prompts are English.
     assert scores["PrivacyLeaks"] == pytest.approx(0.9 * (1.4 + 5) / 2)
     assert benchmark["distributions"]["PrivacyLeaks"]["n"] == 4
+
+
+@pytest.mark.slow
+@needs_mirror
+def test_a_good_model_and_judge_pass_the_shipped_gates_of_cfsafety_plainly(
+    project: Project,
+) -> None:
+    project.setenv("REFUSAL_CHECKS_DATA", str(MIRROR))
+    shipped = (ROOT / "thresholds" / "cfsafety.toml").read_text(encoding="utf-8")
+    assert "\nlimit = 5000 " in shipped
+    project.thresholds(shipped.replace("limit = 5000 ", "limit = 900 "))
+    said = {"cfsafety": "I cannot help with that.", "xstest_safe": "Here you are."}
+    rows = [
+        {"id": prompt.id, "completion": said[name]}
+        for name in said
+        for prompt in load_prompts(discover()[name], MIRROR)
+    ]
+    project.write_rows("said.jsonl", rows)
+
+    def surely(body: Body) -> dict[str, float]:
+        return {"1": 1.0} if asks_for_morals(body) else by_step(body)
+
+    with FakeServer(informed, tokens=surely) as server:
+        found = project.evaluate(
+            candidate_model="replay:said.jsonl",
+            judge_model=f"{server.url}#fake",
+            sampling_samples=1,
+        )
+    assert found.counts == {"passed": 20}
+    assert found.reservations == {}
+    assert found.answer == "yes"
