@@ -103,7 +103,7 @@ def _checks(
 ) -> Iterator[tuple[str, Check]]:
     """The checks of a run, in its order, by name."""
     # HTTP, which the help need not import
-    from refusal_checks.evaluation import assembly, loading, prepare
+    from refusal_checks.evaluation import assembly, loading, session
 
     def refuse() -> Sequence[str]:
         raise fault
@@ -131,7 +131,7 @@ def _checks(
         return said or ["everything its models need is here"]
 
     def baseline() -> Sequence[str]:
-        names = ", ".join(prepare.read_baseline(inputs))
+        names = ", ".join(session.read_baseline(inputs))
         return [names or "none"]
 
     def store() -> Sequence[str]:
@@ -163,7 +163,7 @@ def _checks(
         weakest = power.line(inputs.gates, plan, spec.settings.confidence)
         return [*sizes, weakest] if weakest else sizes
 
-    servers = prepare.engines(inputs, inputs.store.parent)
+    servers = session.engines(inputs, inputs.store.parent)
     yield "baseline", baseline
     yield "store", store
     yield "engine", engine

@@ -6,13 +6,10 @@ import asyncio
 import re
 import threading
 from collections.abc import Collection
-from contextlib import suppress
-from pathlib import Path
 from queue import SimpleQueue
+from typing import TYPE_CHECKING
 
 from refusal_checks.core.errors import EngineStartError, UserError, require_known
-from refusal_checks.core.files import permitted, read_anew, resolved
-from refusal_checks.core.store_lock import StoreLock
 from refusal_checks.evaluation.inputs import COMMANDS, Folders, folders, read_inputs
 from refusal_checks.evaluation.interrupts import as_interrupts, ctrl_c_raises
 from refusal_checks.evaluation.result import RunResult
@@ -22,6 +19,9 @@ from refusal_checks.reports.run_view import RunView
 from refusal_checks.results import project
 from refusal_checks.results.events import Event, Listener, Notice, Prepared
 from refusal_checks.spec import NAMED, RunSpec
+
+if TYPE_CHECKING:
+    from refusal_checks.evaluation.session import RunSession
 
 
 class Interrupted(KeyboardInterrupt):
@@ -79,17 +79,12 @@ def evaluate(
     """
     if not isinstance(spec, RunSpec):
         raise UserError("evaluate: give a RunSpec: RunSpec.from_dict(...) makes one")
-    session = _Session(
-        spec,
-        EventHub(on_event),
-        _selected(gates, spec),
-        run_id or project.new_run_id(),
-        kept or folders(spec),
+    evaluation = _Evaluation(
+        spec, EventHub(on_event), run_id or project.new_run_id(), write_reports
     )
+    work = evaluation.in_thread if _has_loop() else evaluation.work
     try:
-        if _has_loop():
-            return session.in_thread(write_reports)
-        return session.work(write_reports)
+        return work(kept or folders(spec), _selected(gates, spec))
     except UserError as fault:
         if kept:  # pytest and commands name the folders, and their users type options
             raise
@@ -157,76 +152,75 @@ class EventHub:
             raise self._fault
 
 
-class _Session:
-    """One call of ``evaluate``."""
+class _Evaluation:
+    """One call of ``evaluate``; it works in one thread, and another may interrupt it."""
 
     def __init__(
-        self,
-        spec: RunSpec,
-        events: EventHub,
-        selected: Collection[str],
-        run_id: str,
-        kept: Folders,
+        self, spec: RunSpec, events: EventHub, run_id: str, write_reports: bool
     ) -> None:
         self._spec = spec
         self._events = events
-        self._selected = selected
         self._run_id = run_id
-        self._kept = kept
+        self._write_reports = write_reports
         self._run: Run | None = None
-        self._lock: StoreLock | None = None
         self._is_cancelled = False
 
-    def work(self, write_reports: bool) -> RunResult:
-        """Evaluate the candidate, in this thread.
+    def work(self, kept: Folders, selected: Collection[str]) -> RunResult:
+        """Evaluate, in this thread.
 
         Raises:
             Interrupted: it was stopped.
             NotStartedError: an engine did not start.
         """
-        is_stopped = False
-        not_started: EngineStartError | None = None
+        # HTTP and templates, which collection need not import
+        from refusal_checks.evaluation.session import open_session
+
+        ended: BaseException | None = None
         with as_interrupts():
-            try:
-                formats.check(self._spec)
-                self._prepare()
-                assert self._run
-                self._run.work()
-            except KeyboardInterrupt:
-                if self._run is None:
-                    raise
-                is_stopped = True
-                self._run.stop_engines()
-                self._run.finish()
-            except EngineStartError as fault:
-                if self._run is None:
-                    raise
-                not_started = fault
-            finally:
-                if self._lock:
-                    self._lock.release()
-            run = self._run
+            formats.check(self._spec)
+            inputs = read_inputs(self._spec, kept, selected)
+            with open_session(
+                inputs, self._run_id, self._events.say, lambda: self._is_cancelled
+            ) as session:
+                run = self._begun(session)
+                try:
+                    run.work()
+                except (KeyboardInterrupt, EngineStartError) as fault:
+                    ended = fault
             result = RunResult(RunView(run.recorder.folder, run.recorder.summary))
             try:
-                if write_reports:
-                    for line in result.write_reports(self._spec.reports):
-                        self._events.say(line)
-            except KeyboardInterrupt:
-                is_stopped = True
-        if is_stopped:
+                self._report(result)
+            except KeyboardInterrupt as fault:
+                ended = fault
+        if isinstance(ended, KeyboardInterrupt):
             raise Interrupted(result)
-        if not_started:
-            raise NotStartedError(str(not_started), result) from not_started
+        if ended:
+            raise NotStartedError(str(ended), result) from ended
         self._events.raise_fault()
         return result
 
-    def in_thread(self, write_reports: bool) -> RunResult:
+    def _begun(self, session: RunSession) -> Run:
+        """Make the run and say so; from here on, whatever ends it leaves a result."""
+        run = Run(session, self._events.tell)
+        self._run = run
+        if self._is_cancelled:
+            raise KeyboardInterrupt
+        self._events.tell(Prepared(run.recorder.underway))
+        self._events.raise_fault()
+        return run
+
+    def _report(self, result: RunResult) -> None:
+        if self._write_reports:
+            for line in result.write_reports(self._spec.reports):
+                self._events.say(line)
+
+    def in_thread(self, kept: Folders, selected: Collection[str]) -> RunResult:
         """Run ``work`` in a thread of its own, and pass interrupts on to it."""
         ended: SimpleQueue[RunResult | BaseException] = SimpleQueue()
 
         def work() -> None:
             try:
-                ended.put(self.work(write_reports))
+                ended.put(self.work(kept, selected))
             except BaseException as fault:
                 ended.put(fault)
 
@@ -247,48 +241,3 @@ class _Session:
         if self._is_cancelled:
             raise Interrupted(outcome)
         return outcome
-
-    def _prepare(self) -> None:
-        """Read and check all that the run needs; if it cannot begin, close everything."""
-        try:
-            run = self._run = self._make_run()
-            if self._is_cancelled:
-                raise KeyboardInterrupt
-            if (
-                resolved(self._kept.own)
-                not in resolved(run.recorder.folder.path).parents
-            ):
-                keep_private(run.recorder.folder.path)
-            self._events.tell(Prepared(run.recorder.underway))
-            self._events.raise_fault()
-        except BaseException:
-            if self._run:
-                self._run.abandon()
-                self._run = None
-            raise
-
-    @permitted()
-    def _make_run(self) -> Run:
-        # HTTP and templates, which collection need not import
-        from refusal_checks.evaluation.prepare import prepare
-
-        read_anew()
-        inputs = read_inputs(self._spec, self._kept, self._selected)
-        keep_private(self._kept.own)
-        path = self._kept.runs / self._run_id
-        is_name = Path(self._run_id).name == self._run_id
-        if path.exists() or not is_name:
-            raise UserError(
-                f"run_id {self._run_id}: name a run that does not exist: {path}"
-            )
-        self._lock = StoreLock(inputs.store)
-        self._lock.take(path, self._events.say, lambda: self._is_cancelled)
-        return Run(prepare(inputs, path, self._events.say), self._events.tell)
-
-
-def keep_private(folder: Path) -> None:
-    """Keep git from committing the store and the runs: their texts may be harmful."""
-    with suppress(OSError):  # the run itself reports that it cannot write
-        folder.mkdir(parents=True, exist_ok=True)
-        with (folder / ".gitignore").open("x") as file:
-            file.write("*\n")

@@ -20,7 +20,7 @@ from refusal_checks.core.errors import (
     LabelError,
     UserError,
 )
-from refusal_checks.core.files import resolved, why_no_file
+from refusal_checks.core.files import permitted, read_anew, resolved, why_no_file
 from refusal_checks.core.sampling import Sampling
 from refusal_checks.evaluation.named_models import (
     NamedJudge,
@@ -61,6 +61,7 @@ class Inputs:
     """A spec, and what was read for it; nothing has been asked or started.
 
     Attributes:
+        kept: where store and runs are kept.
         gates: the selected ones; without gates and measurements, the judge alone is checked.
         measured: names of selected benchmarks without a gate.
         sampling: of answers, with the system prompt from its file.
@@ -72,6 +73,7 @@ class Inputs:
     """
 
     spec: RunSpec
+    kept: Folders
     gates: tuple[Gate, ...]
     measured: tuple[str, ...]
     candidate: CandidateModel
@@ -113,6 +115,7 @@ def folders(
     return Folders(resolved(own), resolved(runs or project.usual_root()))
 
 
+@permitted()
 def read_inputs(
     spec: RunSpec, kept: Folders, selected: Collection[str] | None = None
 ) -> Inputs:
@@ -127,6 +130,7 @@ def read_inputs(
     Raises:
         UserError: a key is missing or wrong, or a file cannot be used.
     """
+    read_anew()
     variables.require_known()
     _require_models(spec)
     with where_written(spec, "reports.runs", "--runs"):
@@ -141,6 +145,7 @@ def read_inputs(
     ids = spec.ids if selected is None else selected
     return Inputs(
         spec=spec,
+        kept=kept,
         gates=tuple(gate for gate in spec.gates if gate.id in ids),
         measured=tuple(name for key, name in spec.measured.items() if key in ids),
         candidate=candidate,

@@ -20,9 +20,9 @@ from refusal_checks.evaluation.decide import Evidence, Findings, decide
 from refusal_checks.evaluation.gated import GatedBenchmark
 from refusal_checks.evaluation.pipeline import Pipeline
 from refusal_checks.evaluation.planning import Pending, pending
-from refusal_checks.evaluation.prepare import PreparedRun
 from refusal_checks.evaluation.provenance import with_effort
 from refusal_checks.evaluation.recorder import Recorder
+from refusal_checks.evaluation.session import RunSession
 from refusal_checks.gates import power
 from refusal_checks.judges.trust.floors import JudgeCheck
 from refusal_checks.models.names import Model
@@ -50,20 +50,20 @@ class Run:
     One thread calls ``work``; any other may ``cancel``.
     """
 
-    def __init__(self, prepared: PreparedRun, listener: Listener) -> None:
-        self._run = prepared
-        self._work = prepared.work
-        self._servers = prepared.servers
-        self._benchmarks = prepared.benchmarks
-        self._checks = prepared.checks
-        self._inputs = prepared.inputs
+    def __init__(self, session: RunSession, listener: Listener) -> None:
+        self._session = session
+        self._work = session.work
+        self._servers = session.servers
+        self._benchmarks = session.benchmarks
+        self._checks = session.checks
+        self._inputs = session.inputs
         self.recorder = Recorder(
-            RunFolder(prepared.folder),
-            prepared.summary,
-            prepared.inputs.redaction,
-            prepared.benchmarks,
-            prepared.inputs.gates,
-            prepared.work.candidate.keys,
+            RunFolder(session.folder),
+            session.summary,
+            session.inputs.redaction,
+            session.benchmarks,
+            session.inputs.gates,
+            session.work.candidate.keys,
             listener,
         )
         self.recorder.progress.tokens = self._generated
@@ -120,14 +120,14 @@ class Run:
         if placement.places:
             recorder.say(f"placement {placement.kind}: {placement.why}")
         manifest = with_effort(
-            self._run.summary.manifest, placement, self._work, todo, models
+            self._session.summary.manifest, placement, self._work, todo, models
         )
         used = set(frozenset[str]().union(*(todo.reused for todo in todos)))
         if manifest.asked and manifest.asked.reused:
             used.add(self._work.candidate.name)
         recorder.begin(
             manifest,
-            unverified=_reservation(used & self._run.unverified),
+            unverified=_reservation(used & self._session.unverified),
             judge_idle=self._checks.why_idle,
         )
 
@@ -205,11 +205,11 @@ class Run:
         inputs = self._inputs
         evidence = Evidence(
             inputs.rules,
-            self._run.earlier,
+            self._session.earlier,
             inputs.labels,
             by_people=inputs.spec.recording.labelled_by == PEOPLE,
             max_tokens=inputs.sampling.max_tokens,
-            reasoning_end=self._run.summary.manifest.models.candidate.reasoning_end,
+            reasoning_end=self._session.summary.manifest.models.candidate.reasoning_end,
         )
 
         def decided(
@@ -227,7 +227,7 @@ class Run:
             decided,
             self._servers,
             self.recorder,
-            in_flight=self._run.in_flight(),
+            in_flight=self._session.in_flight(),
             allow_untrusted=inputs.spec.trust.allow_untrusted_judge,
         )
 
@@ -255,11 +255,6 @@ class Run:
             if self._loop is not None and self._main is not None:
                 self._loop.call_soon_threadsafe(self._main.cancel)
         self.stop_engines()
-
-    def abandon(self) -> None:
-        """Close what was opened for a run that will not begin."""
-        self._servers.close()
-        self._work.store.close()
 
     def stop_engines(self) -> None:
         """Stop the engines, including those that load early."""

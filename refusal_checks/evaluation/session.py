@@ -1,12 +1,16 @@
-"""Open and check everything that a run needs before an engine starts."""
+"""Open and check everything that a run needs before an engine starts, and end it after the run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from refusal_checks.core.errors import UserError
+from refusal_checks.core.files import permitted
 from refusal_checks.core.store import Store
+from refusal_checks.core.store_lock import StoreLock
 from refusal_checks.engines.placement import PlacementRequest
 from refusal_checks.engines.pool import Engines
 from refusal_checks.engines.servers import Servers
@@ -19,7 +23,7 @@ from refusal_checks.evaluation.earlier_runs import (
 )
 from refusal_checks.evaluation.evidence import require_own_labels
 from refusal_checks.evaluation.gated import GatedBenchmark, gated_benchmarks
-from refusal_checks.evaluation.inputs import Inputs
+from refusal_checks.evaluation.inputs import Folders, Inputs
 from refusal_checks.evaluation.judge_checks import (
     JudgeChecks,
     untested,
@@ -42,15 +46,14 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class PreparedRun:
-    """A run that is ready to start, with everything read and opened for it.
-
-    Without gates, it checks the judge alone.
+class RunSession:
+    """What was opened for a run: its folder, store and servers, with its prompts and judges.
 
     Attributes:
         folder: for logs, records and the summary.
-        summary: filled during the run.
+        summary: begun with what is known before the first question.
         work: all prompts, the candidate, the judges and the store.
+        servers: none of their engines has started.
         unverified: names of attached models that may have other weights than when they were asked.
     """
 
@@ -71,32 +74,73 @@ class PreparedRun:
         return prompts_at_once(inputs.spec.limits, inputs.models, samples)
 
 
-def prepare(inputs: Inputs, folder: Path, say: Say) -> PreparedRun:
-    """Open and check all that a run needs; starts nothing.
+@contextmanager
+def open_session(
+    inputs: Inputs,
+    run_id: str,
+    say: Say,
+    is_cancelled: Callable[[], bool] = lambda: False,
+) -> Iterator[RunSession]:
+    """Open and check all that a run needs; starts no engine. What is opened ends with the block.
 
     Raises:
-        UserError: a file or a server cannot be used, or settings do not go together.
+        UserError: data or a server cannot be used, or settings do not go together.
+        StoreError: the store cannot be opened, or another run keeps it too long.
+        KeyboardInterrupt: ``is_cancelled`` while it waits for another run.
     """
-    summary = _first_notes(inputs)
+    folder = _new_folder(inputs.kept, run_id)
+    with ExitStack() as opened:
+        lock = StoreLock(inputs.store)
+        opened.callback(lock.release)
+        lock.take(folder, say, is_cancelled)
+        with permitted():
+            session = _opened(inputs, folder, say, opened)
+        if inputs.kept.own not in folder.parents:
+            keep_private(folder)
+        yield session
+
+
+def _new_folder(kept: Folders, run_id: str) -> Path:
+    """The folder of a run, which does not exist yet."""
+    keep_private(kept.own)
+    folder = kept.runs / run_id
+    if folder.exists() or Path(run_id).name != run_id:
+        raise UserError(f"run_id {run_id}: name a run that does not exist: {folder}")
+    return folder
+
+
+def keep_private(folder: Path) -> None:
+    """Keep git from committing the store and the runs: their texts may be harmful."""
+    with suppress(OSError):  # the run itself reports that it cannot write
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / ".gitignore").open("x") as file:
+            file.write("*\n")
+
+
+def _opened(inputs: Inputs, folder: Path, say: Say, opened: ExitStack) -> RunSession:
+    summary = RunSummary()
+    inputs.redaction.require_silent(inputs.models)
+    remark = remark_on(inputs.candidate)
+    if remark:
+        summary.note(remark)
     baseline = read_baseline(inputs)
     if inputs.spec.store.only:
         servers: Servers = StoredModels()
     else:
         assembly.convert(inputs.models, say)
         servers = engines(inputs, folder)
-    store = Store(inputs.store, inputs.spec.store.retry_unfinished)
-    try:
-        work, loaded = _connected(inputs, servers, store, say, summary.note)
-        _note_untested(summary, inputs, work.judges)
-        summary.manifest = manifest(
-            inputs, loaded, work.judges, servers=servers.account().get("servers", {})
-        )
-        earlier = _earlier(inputs, baseline, summary, work)
-        unverified = _begin(inputs, work, folder.name)
-    except BaseException:
-        store.close()
-        raise
-    return PreparedRun(
+    opened.callback(servers.close)
+    store = opened.enter_context(
+        Store(inputs.store, inputs.spec.store.retry_unfinished)
+    )
+    work, loaded = _connected(inputs, servers, store, say, summary.note)
+    _note_untested(summary, inputs, work.judges)
+    summary.manifest = manifest(
+        inputs, loaded, work.judges, servers=servers.account().get("servers", {})
+    )
+    earlier = _earlier(inputs, baseline, summary, work)
+    unverified = _begin(inputs, work, folder.name)
+    return RunSession(
         inputs=inputs,
         folder=folder,
         summary=summary,
@@ -139,20 +183,6 @@ def read_baseline(inputs: Inputs) -> Mapping[str, Scores]:
     if inputs.spec.settings.require_baseline:
         require_compared(inputs.gates, baseline, path)
     return baseline
-
-
-def _first_notes(inputs: Inputs) -> RunSummary:
-    """Begin a summary with what is known before anything is read.
-
-    Raises:
-        ModelError: texts are private, and an engine would write them into its log.
-    """
-    summary = RunSummary()
-    inputs.redaction.require_silent(inputs.models)
-    remark = remark_on(inputs.candidate)
-    if remark:
-        summary.note(remark)
-    return summary
 
 
 def _connected(
