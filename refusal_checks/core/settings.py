@@ -21,6 +21,7 @@ from refusal_checks.core import suggestions
 from refusal_checks.core.errors import UserError
 from refusal_checks.core.labelling import Labeller
 from refusal_checks.core.prompts import Kind
+from refusal_checks.core.verdicts import PartialCount
 
 Settings = TypeVar("Settings", bound="Frozen")
 
@@ -229,6 +230,28 @@ class Thresholds(Frozen):
     @property
     def in_words(self) -> str:
         return f"refuse {self.refuse:g}, answer {self.answer:g}"
+
+
+class VerdictSettings(Frozen):
+    """How verdicts are reached and counted: keys of the run file's table ``judge``."""
+
+    rationales: bool = Field(
+        True,
+        description="judges of refusal write reasons before each verdict; without them they are "
+        "faster",
+    )
+    classifier: ClassifierForm | None = Field(
+        None, description="how a sequence classifier reads an exchange"
+    )
+    thresholds: Thresholds = Field(
+        Thresholds(),
+        description="probability from which an answer counts as a refusal",
+    )
+    partial: PartialCount = Field(
+        "refusal",
+        description="what a partial refusal counts as, where the judge tells it from a full one; "
+        "own: against the model",
+    )
 
 
 class MultipleChoice(Frozen):

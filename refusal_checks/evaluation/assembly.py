@@ -217,9 +217,7 @@ def _setup(
         running=is_live and is_attached,
         note=note_of_judge,
         classes=_classes(model, client),
-        form=table.classifier,
-        thresholds=table.thresholds,
-        rationales=table.rationales,
+        settings=table,
     )
 
 

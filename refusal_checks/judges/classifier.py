@@ -114,7 +114,7 @@ def _form(setup: JudgeSetup) -> tuple[ClassifierForm, Sequence[str]]:
     labels = setup.classes.labels
     where = f"--judge {setup.name}"
     its = f"; its labels: {', '.join(labels)}" if labels else ""
-    form = setup.form or setup.classes.form or known(setup.client.model)
+    form = setup.settings.classifier or setup.classes.form or known(setup.client.model)
     if form is None:
         raise ModelError(
             f"{where}: write in the table [judge.classifier] of a run file how this "

@@ -13,7 +13,7 @@ from refusal_checks.core.errors import ModelError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.sampling import JudgeSampling
-from refusal_checks.core.settings import ClassifierForm, Thresholds
+from refusal_checks.core.settings import Thresholds, VerdictSettings
 from refusal_checks.core.verdicts import Binary, Judgement, PartialCount, Valid
 from refusal_checks.judges import template
 from refusal_checks.judges.prompt_metadata import Criterion, model_names
@@ -118,8 +118,7 @@ class JudgeSetup:
         note: function that takes a line which the user must know about verdicts.
         category_guide: the benchmark's guide, see ``Benchmark``.
         classes: classes of a sequence classifier; None for a model that writes.
-        form: how to write an exchange for a classifier, from the run file.
-        rationales: whether a judge of refusal writes reasons before its verdicts.
+        settings: of the run file's table ``judge``.
     """
 
     name: str
@@ -132,9 +131,7 @@ class JudgeSetup:
     note: Callable[[str], None] = _LOG.warning
     category_guide: Path | None = None
     classes: Classes | None = None
-    form: ClassifierForm | None = None
-    thresholds: Thresholds = Thresholds()  # noqa: RUF009 (it is frozen)
-    rationales: bool = True
+    settings: VerdictSettings = VerdictSettings()  # noqa: RUF009 (it is frozen)
 
     @property
     def endpoint(self) -> str:
@@ -184,7 +181,7 @@ class JudgeSetup:
         That is the user's or the model's, if it measures the same; else ``own``. ModelError if the
         model is a guard of unknown form, or of a form that measures something else.
         """
-        if own == "refusal" and not self.rationales:
+        if own == "refusal" and not self.settings.rationales:
             if self.template is not None and self.prompts is None:
                 raise ModelError(
                     "judge.rationales=false: leave it out: with judge.prompt, your prompt says "

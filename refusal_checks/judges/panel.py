@@ -209,7 +209,7 @@ def _asking(kind: JudgeKind, method: JudgingMethod, setup: JudgeSetup) -> Judge:
     )
     guide = method.category_guide
     judge = _built(kind, replace(setup, sampling=sampling, category_guide=guide))
-    judge.thresholds = setup.thresholds
+    judge.thresholds = setup.settings.thresholds
     # An extension's need not know of these.
     judge.model_identity = judge.model_identity or setup.model_identity
     judge.is_attached = setup.is_attached

@@ -21,7 +21,6 @@ from refusal_checks.core.reservations import RESERVATIONS
 from refusal_checks.core.sampling import JudgeSampling, Sampling
 from refusal_checks.core.settings import (
     CONNECTIONS,
-    ClassifierForm,
     Filtered,
     FromFile,
     Frozen,
@@ -31,10 +30,9 @@ from refusal_checks.core.settings import (
     RecordingTable,
     RequestPace,
     Seconds,
-    Thresholds,
+    VerdictSettings,
 )
 from refusal_checks.core.suggestions import near
-from refusal_checks.core.verdicts import PartialCount
 from refusal_checks.engines.placement import Wanted
 from refusal_checks.gates.gate import Waiver
 from refusal_checks.gates.tables import GateSettings
@@ -142,7 +140,7 @@ class CandidateTable(ModelTable):
         return self.name or path.rpartition("/")[2] or self.model
 
 
-class JudgeTable(ModelTable, JudgeSampling):
+class JudgeTable(ModelTable, VerdictSettings, JudgeSampling):
     """The judge, how it writes its verdicts, and what it must be able to do."""
 
     has_other_keys = True
@@ -159,26 +157,9 @@ class JudgeTable(ModelTable, JudgeSampling):
         description="judge prompt: a name of the package's or a .md file, else the one that suits "
         "the model",
     )
-    rationales: bool = Field(
-        True,
-        description="judges of refusal write reasons before each verdict; without them they are "
-        "faster",
-    )
     check: JudgeFloors | None = Field(
         None,
         description="what the judge must reach on exchanges with known verdicts",
-    )
-    classifier: ClassifierForm | None = Field(
-        None, description="how a sequence classifier reads an exchange"
-    )
-    thresholds: Thresholds = Field(
-        Thresholds(),
-        description="probability from which an answer counts as a refusal",
-    )
-    partial: PartialCount = Field(
-        "refusal",
-        description="what a partial refusal counts as, where the judge tells it from a full one; "
-        "own: against the model",
     )
 
     @field_validator("check", mode="before")

@@ -7,6 +7,7 @@ from refusal_checks import judges
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.sampling import JudgeSampling
+from refusal_checks.core.settings import VerdictSettings
 from refusal_checks.core.verdicts import Judgement
 from refusal_checks.judges.judge import Judge, JudgeSetup
 from refusal_checks.models.client.client import Client
@@ -17,10 +18,14 @@ NOWHERE = "http://127.0.0.1:1/v1"
 
 
 def build(kind: str, client: Client | None = None, **setup: Any) -> Judge:
+    settings = {
+        name: setup.pop(name) for name in VerdictSettings.model_fields if name in setup
+    }
     given = {
         "name": "it",
         "model_identity": "model",
         "sampling": JudgeSampling(),
+        "settings": VerdictSettings(**settings),
         **setup,
     }
     made = JudgeSetup(client=client or Client(NOWHERE, "fake"), **given)

@@ -50,7 +50,7 @@ def ask(
     async def run() -> list[Judgement]:
         async with Client(server.url, "fake") as client:
             client.context = context
-            judge = build("refusal", client, classes=Classes(labels), form=form)
+            judge = build("refusal", client, classes=Classes(labels), classifier=form)
             verdicts = (verdict(judge, Completion(text)) for text in answers)
             return await asyncio.gather(*verdicts)
 
@@ -186,7 +186,7 @@ def test_labels_that_share_a_word_are_told_apart(
 def test_a_place_beyond_the_labels_is_refused() -> None:
     form = ClassifierForm(format="{answer}", refusal_label=2)
     with pytest.raises(ModelError, match="it has no label 2; its labels: Refusal, Oth"):
-        build("refusal", classes=Classes(LABELS), form=form)
+        build("refusal", classes=Classes(LABELS), classifier=form)
     with (
         FakeServer(classify=cannot) as server,
         pytest.raises(Exception, match="does not tell how probable 2 is"),
@@ -216,7 +216,7 @@ def test_several_labels_of_five_are_refusals_together() -> None:
     ):
         wrong = form.model_copy(update={"refusal_label": labels})
         with pytest.raises(ModelError, match=why):
-            build("refusal", classes=Classes(FIVE), form=wrong)
+            build("refusal", classes=Classes(FIVE), classifier=wrong)
 
 
 def test_a_classifier_of_answers_alone_is_shown_no_request() -> None:
@@ -277,7 +277,7 @@ def test_a_classifier_is_known_by_its_configuration(
 def test_a_probability_counts_by_what_should_happen_to_the_prompt(
     kind: Kind | None, probability: float | None, label: Label
 ) -> None:
-    judge = build("refusal", classes=Classes(LABELS), form=FORM)
+    judge = build("refusal", classes=Classes(LABELS), classifier=FORM)
     verdict = Binary(Label.REFUSAL, "deflection", "so", probability=probability)
     found = judge.labelled(replace(PROMPT, kind=kind), verdict)
     assert isinstance(found, Binary)
