@@ -21,7 +21,6 @@ from refusal_checks.core.text import clean, json_text
 from refusal_checks.reports import terminal
 from refusal_checks.reports.wording.release import in_words, release_decision
 from refusal_checks.results import run_folder
-from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.run_folder import RunFolder
 
 HEADER = ("run", "answer", "passed", "candidate")
@@ -120,7 +119,7 @@ def _listed(run: RunFolder) -> Listed:
             total = len(summary.verdicts) + len(summary.errors)
             candidate = summary.manifest.candidate
             return Listed(name, started, candidate, answer, passed, total)
-    manifest = Manifest()
+    candidate = ""
     with suppress(DataError):
-        manifest = run.manifest()
-    return Listed(name, started, manifest.candidate, answer)
+        candidate = run.written().manifest.candidate
+    return Listed(name, started, candidate, answer)

@@ -38,7 +38,7 @@ from refusal_checks.results.events import (
 from refusal_checks.results.journal import Journal
 from refusal_checks.results.manifest import Manifest, conditions
 from refusal_checks.results.redact import Redaction
-from refusal_checks.results.run_folder import BEGUN, RECORDS, RunFolder
+from refusal_checks.results.run_folder import RECORDS, RunFolder
 from refusal_checks.results.summary import RunSummary, balance, distinct
 
 
@@ -100,8 +100,7 @@ class Recorder:
         summary = self.summary
         summary.manifest, summary.unverified = manifest, unverified
         summary.judge_idle, self._is_checked = judge_idle, bool(judge_idle)
-        shown = self._redaction.manifest(manifest)
-        summary.files[BEGUN] = self.folder.begin(shown)
+        self.folder.begin(self._shown())
 
     def _judged(self, benchmark: str, records: Sequence[Record]) -> None:
         shown = self._redaction.records(records)

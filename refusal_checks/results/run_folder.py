@@ -4,9 +4,9 @@
 these files alone, so they can be made again at any time. The summary names the digests of the other
 files and ends with its own, so that a run is read as it was written or not at all.
 
-Until a run ends, ``unfinished.json`` stands in for its summary. ``unfinished/BENCHMARK.jsonl`` has
-the records of a benchmark that is not complete, in the order of their judgements. They stay if the
-run was stopped.
+Until a run ends, ``unfinished.json`` stands in for its summary: what is known when it begins, and
+what it has decided. ``unfinished/BENCHMARK.jsonl`` has the records of a benchmark that is not
+complete, in the order of their judgements. They stay if the run was stopped.
 """
 
 from __future__ import annotations
@@ -41,7 +41,6 @@ from refusal_checks.core.files import (
     read_seal,
     sealed,
     sha256,
-    write_json,
     write_lines,
 )
 from refusal_checks.core.prompts import Prompt
@@ -53,7 +52,6 @@ from refusal_checks.gates import score_files
 from refusal_checks.gates.score_files import Scores
 from refusal_checks.results import project
 from refusal_checks.results.benchmark_summary import summarise
-from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.summary import RunSummary, require_metrics
 
 if TYPE_CHECKING:
@@ -65,7 +63,6 @@ ROOT = project.ROOT / "runs"  # where the runs of a project are, from its own fo
 SUMMARY = "summary.json"
 UNFINISHED = "unfinished"
 RECORDS = "records"
-BEGUN = "manifest.json"  # written when the run starts
 FORMAT = 2  # of the summary and the records; raised when their meaning changes
 LAST = "last"
 
@@ -118,15 +115,10 @@ class RunFolder:
 
     @property
     def started(self) -> datetime:
-        """When the run started; never later than that."""
+        """When the run started, as its name says."""
         named = _order(self.path.name)
         assert named, self.path
-        begun = self.path / BEGUN
-        if not begun.exists():
-            return named
-        # Of runs that start within one second, all but the first are named after a later one.
-        written = datetime.fromtimestamp(begun.stat().st_mtime, UTC)
-        return min(named, written.replace(microsecond=0))
+        return named
 
     @property
     def benchmarks(self) -> tuple[str, ...]:
@@ -156,7 +148,22 @@ class RunFolder:
 
         return DataFrame(rows(self), columns=list(COLUMNS))
 
-    def begin(self, manifest: Manifest) -> FileDigest:
+    @property
+    def has_begun(self) -> bool:
+        """True if a run has started in the folder; another process may delete it later."""
+        return self._written.exists()
+
+    @property
+    def _written(self) -> Path:
+        """The file of the summary, or what stands in for it."""
+        is_stand_in = self._stand_in.exists() and not self.has_ended
+        return self._stand_in if is_stand_in else self.summary_file
+
+    @property
+    def _stand_in(self) -> Path:
+        return self.path / f"{UNFINISHED}.json"
+
+    def begin(self, summary: RunSummary) -> None:
         """Make the folder and write what is known before the run starts.
 
         Raises:
@@ -165,8 +172,8 @@ class RunFolder:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             # Of two machines that share a folder of runs, one alone makes this file.
-            (self.path / BEGUN).open("x").close()
-            return write_json(self.path / BEGUN, manifest.model_dump(mode="json"))
+            self._stand_in.open("x").close()
+            self.write_unfinished(summary)
         except FileExistsError:
             raise UserError(
                 f"{self.path}: run it again, under a name of its own: another run has this folder"
@@ -174,25 +181,6 @@ class RunFolder:
         except OSError as fault:
             raise UserError(
                 f"{self.path}: cannot be written: {fault.strerror}"
-            ) from None
-
-    @property
-    def has_begun(self) -> bool:
-        """True if a run has started in the folder; another process may delete it later."""
-        return (self.path / BEGUN).exists()
-
-    def manifest(self) -> Manifest:
-        """Read the manifest, even of a run that has not ended; see ``begin``."""
-        if self.summary_file.exists():
-            return self.summary().manifest
-        path = self.path / BEGUN
-        try:
-            return Manifest.model_validate_json(path.read_bytes())
-        except OSError as fault:
-            raise DataError(f"{path}: cannot be read: {fault.strerror}") from None
-        except ValueError as fault:
-            raise DataError(
-                f"{path}: not what a run begins with: {_why(fault)}"
             ) from None
 
     def write_summary(
@@ -244,30 +232,29 @@ class RunFolder:
         so_far = replace(summary, failure=_UNFINISHED, unfinished=True)
         _write_summary(self._stand_in, so_far, {})
 
-    @property
-    def _stand_in(self) -> Path:
-        return self.path / f"{UNFINISHED}.json"
-
     def summary(self) -> RunSummary:
         """Read the summary. That of an unfinished run is what it has done so far.
 
         Raises:
             DataError: no run has begun here, or its summary has changed or is of another version.
         """
-        path = self.summary_file
+        summary = self.written()
         if self.has_begun and not self.has_ended:
-            return self._summary_so_far()
+            for name in self.benchmarks:
+                if name not in summary.benchmarks:
+                    self._add_so_far(summary, name)
+        return summary
+
+    def written(self) -> RunSummary:
+        """Read the summary as it was written last; see ``summary``."""
+        path = self._written
         try:
-            return self._read(path)
+            summary = _read_summary(path.read_bytes())
         except OSError as fault:
             raise DataError(
                 f"{path}: cannot be read: {fault.strerror}; name the folder of a run, which the "
                 "last line of its output shows"
             ) from None
-
-    def _read(self, path: Path) -> RunSummary:
-        try:
-            summary = _read_summary(path.read_bytes())
         except (ValueError, RecursionError) as fault:
             raise DataError(
                 f"{path}: not a summary of a run: {_why(fault)}. Restore it, name the folder of "
@@ -281,16 +268,6 @@ class RunFolder:
                 raise DataError(
                     f"{path}: {name[:100]!r} is no file of a run; name a run of your own"
                 )
-        return summary
-
-    def _summary_so_far(self) -> RunSummary:
-        summary = RunSummary(self.manifest())
-        with suppress(FileNotFoundError):  # nothing has been decided yet
-            summary = self._read(self._stand_in)
-        summary.failure, summary.unfinished = _UNFINISHED, True
-        for name in self.benchmarks:
-            if name not in summary.benchmarks:
-                self._add_so_far(summary, name)
         return summary
 
     def require_whole(self) -> None:
@@ -313,9 +290,9 @@ class RunFolder:
         Raises:
             DataError: the summary cannot be read.
         """
-        written = self._files()
+        written = self.written().files
         there = {path for folder in _CHECKED for path in self.path.glob(folder)}
-        if not there and not self.has_begun:
+        if not there:
             return
         for name, digest in written.items():
             path = self.path / name
@@ -338,14 +315,6 @@ class RunFolder:
         if self.has_ended:  # a stand-in may be older than the run's files
             for path in sorted(there - {self.path / name for name in written}):
                 yield path, "the run did not write it"
-
-    def _files(self) -> Mapping[str, FileDigest]:
-        """Digests of the run's other files, by path in its folder; see ``summary``."""
-        if self.has_ended or not self.has_begun:
-            return self.summary().files
-        with suppress(FileNotFoundError):
-            return self._read(self._stand_in).files
-        return {}
 
     def write_records(self, benchmark: str, records: Iterable[Record]) -> FileDigest:
         return write_lines(self._records_file(benchmark), record_lines(records))

@@ -20,6 +20,7 @@ from refusal_checks.core.files import sealed, write_lines
 from refusal_checks.reports import junit
 from refusal_checks.results.journal import Journal
 from refusal_checks.results.run_folder import RunFolder
+from refusal_checks.results.summary import RunSummary
 from tests.project import KEYWORD, Project
 
 SAFE = {"only": "smoke_safe", "sampling_samples": 1, **KEYWORD}
@@ -158,7 +159,7 @@ def killed(project: Project) -> Path:
     """The folder of a run as ``kill -9`` leaves it: one benchmark complete, one not."""
     done = project.evaluate(sampling_samples=1, **KEYWORD).result
     folder = RunFolder(done.folder.with_name("20260101-000000Z-1"))
-    begun = folder.begin(done.summary.manifest)
+    folder.begin(RunSummary(done.summary.manifest))
     journal = Journal(folder)
     for name in ("smoke_unsafe", "smoke_safe"):
         for record in list(done.records(name))[:30]:
@@ -169,7 +170,7 @@ def killed(project: Project) -> Path:
         done.summary,
         benchmarks={name: done.summary.benchmarks[name]},
         verdicts={id_: v for id_, v in done.verdicts.items() if name in id_},
-        files={"manifest.json": begun, f"records/{name}.jsonl": written},
+        files={f"records/{name}.jsonl": written},
     )
     journal.publish(lambda: so_far, [name])
     journal.close()
@@ -225,9 +226,9 @@ def test_of_two_machines_with_one_folder_of_runs_one_has_the_name(
     from refusal_checks.core.errors import UserError
 
     folder = RunFolder(tmp_path / "shared" / run.name)
-    folder.begin(RunFolder(run).manifest())
+    folder.begin(RunSummary())
     with pytest.raises(UserError, match="another run has this folder"):
-        folder.begin(RunFolder(run).manifest())
+        folder.begin(RunSummary())
 
 
 @contextmanager

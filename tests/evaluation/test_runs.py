@@ -14,7 +14,9 @@ from refusal_checks.core.errors import StoreError
 from refusal_checks.core.records import Completion
 from refusal_checks.core.store import Store
 from refusal_checks.results.events import Event
+from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.run_folder import RunFolder
+from refusal_checks.results.summary import RunSummary
 from tests.html_page import Page
 from tests.project import KEYWORD, REUSE, Project, careless
 
@@ -38,8 +40,8 @@ def test_a_run_is_listed_and_shown_and_has_a_frame(project: Project) -> None:
 
 def test_runs_that_did_not_end_are_listed_too(project: Project) -> None:
     name = "20260102-030405Z-6"
-    broken = '{"candidate": "org/\\u001b[31mmodel", "judge": "j"}'
-    project.write(f"runs/{name}/manifest.json", broken)
+    broken = Manifest(candidate="org/\u001b[31mmodel", judge="j")
+    RunFolder(project.path / "runs" / name).begin(RunSummary(broken))
     times = '"started": "2026-01-02T03:04:05", "finished": "2026-01-02T03:04:05Z"'
     odd = [
         "[]",

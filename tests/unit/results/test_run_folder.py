@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -150,13 +149,6 @@ def root(tmp_path: Path) -> Path:
 def test_runs_are_listed_in_the_order_of_their_starts(root: Path) -> None:
     assert [run.path.name for run in run_folder.all_runs(root)] == NAMES
     assert run_folder.all_runs(root / "missing") == []
-
-
-def test_a_run_started_no_later_than_its_folder_was_made(tmp_path: Path) -> None:
-    """Of two runs of one second the second's name is a second ahead; it used answers before."""
-    run = RunFolder(tmp_path / "29990101-120000Z-1")
-    run.begin(manifest_of())
-    assert run.started <= datetime.now(UTC)
 
 
 def test_a_run_is_found_by_folder_summary_id_its_start_and_as_the_last(
