@@ -17,7 +17,7 @@ from refusal_checks.evaluation.run import Run
 from refusal_checks.reports import formats
 from refusal_checks.reports.run_view import RunView
 from refusal_checks.results import project
-from refusal_checks.results.events import Event, Listener, Notice, Prepared
+from refusal_checks.results.events import Event, Listener, Notice
 from refusal_checks.spec import NAMED, RunSpec
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ class _Evaluation:
         self._run = run
         if self._is_cancelled:
             raise KeyboardInterrupt
-        self._events.tell(Prepared(run.recorder.underway))
+        self._events.tell(run.recorder.prepared)
         self._events.raise_fault()
         return run
 

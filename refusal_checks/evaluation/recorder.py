@@ -32,8 +32,8 @@ from refusal_checks.results.events import (
     Judged,
     Listener,
     Notice,
+    Prepared,
     Progress,
-    Underway,
 )
 from refusal_checks.results.journal import Journal
 from refusal_checks.results.manifest import Manifest, conditions
@@ -63,7 +63,6 @@ class Recorder:
         self.folder = folder
         self.summary = summary
         self.progress = Progress(judged_so_far=self._judged)
-        self.underway = Underway(folder.path, summary, self.progress, tuple(gates))
         self._redaction = redaction
         self._benchmarks = benchmarks
         self._gates = gates
@@ -73,6 +72,11 @@ class Recorder:
         self._compared: dict[tuple[str, int], Compared] = {}
         self._done: set[str] = set()
         self._is_checked = False
+
+    @property
+    def prepared(self) -> Prepared:
+        candidate = self.summary.manifest.candidate
+        return Prepared(self.folder.path, candidate, self._gates, self.progress)
 
     @property
     def is_complete(self) -> bool:
@@ -105,7 +109,7 @@ class Recorder:
     def _judged(self, benchmark: str, records: Sequence[Record]) -> None:
         shown = self._redaction.records(records)
         self._journal.add(benchmark, shown)
-        self._tell(Judged(self.underway, benchmark, shown))
+        self._tell(Judged(benchmark, shown, self.progress.benchmarks[benchmark]))
 
     def checked(self, found: CheckFindings) -> None:
         """Record the check of the judges, or why it came to no result."""
@@ -166,7 +170,7 @@ class Recorder:
         }
         self._done.add(benchmark)
         self._journal.publish(self._shown, summary.benchmarks)
-        self._tell(Decided(self.underway, self._benchmarks[benchmark].ids))
+        self._tell(Decided(self._benchmarks[benchmark].ids))
 
     def _shown(self) -> RunSummary:
         return self._redaction.summary(self.summary)
@@ -235,4 +239,4 @@ class Recorder:
             self.folder.write_summary(shown, in_words(shown))
         except OSError as fault:
             self.note(f"no summary was written: {reason(fault)}")
-        self._tell(Ended(self.underway))
+        self._tell(Ended(self.summary.manifest.candidate))

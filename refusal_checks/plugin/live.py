@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from refusal_checks.core.text import clean_lines
-from refusal_checks.results.events import Event, Notice, Prepared, Underway
+from refusal_checks.results.events import Event, Notice, Prepared, Progress
 
 if TYPE_CHECKING:
     from refusal_checks.reports.progress import ProgressView
@@ -38,7 +38,7 @@ class Live:
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
         self._view: ProgressView | None = None
-        self._run: Underway | None = None
+        self._progress: Progress | None = None
 
     def see(self, event: Event) -> None:
         if self._reporter is None:
@@ -46,7 +46,7 @@ class Live:
         if isinstance(event, Notice):
             self._say(event.text)
         elif isinstance(event, Prepared):
-            self._run = event.run
+            self._progress = event.progress
             if self._thread is None:
                 self._thread = threading.Thread(
                     target=self._watch, name="progress", daemon=True
@@ -84,8 +84,8 @@ class Live:
         last_line = time.monotonic()
         with suppress(OSError):  # a run goes on without its terminal
             while not self._stopped.wait(min(REFRESH, EVERY)):
-                run = self._run
-                if run is None or not is_active(run.progress):
+                progress = self._progress
+                if progress is None or not is_active(progress):
                     self._hide()
                     continue
                 with self._lock:
@@ -93,7 +93,7 @@ class Live:
                         reporter.ensure_newline()
                         reporter.flush()
                         view.bars.start()
-                    view.see(run.progress)
+                    view.see(progress)
                 if not draws and time.monotonic() - last_line >= EVERY:
                     last_line = time.monotonic()
                     self._say(view.line)

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from refusal_checks.evaluation.inputs import Folders
     from refusal_checks.evaluation.result import RunResult
     from refusal_checks.reports.run_view import RunView
-    from refusal_checks.results.events import Event, Listener, Underway
+    from refusal_checks.results.events import Event, Listener
 
 EXIT_ENGINE = 16
 """Exit code of a session that ended because an engine did not start."""
@@ -66,7 +66,7 @@ class GateSession:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._result: RunResult | None = None
-        self._underway: Underway | None = None
+        self._prepared: Prepared | None = None
         self._has_evaluated = False
         self._fault: pytest.UsageError | None = None
         self._failed: dict[str, str] = {}  # phase of each failed test, by node id
@@ -222,7 +222,7 @@ class GateSession:
 
         def listen(event: Event) -> None:
             if isinstance(event, Prepared):
-                self._underway = event.run
+                self._prepared = event
             listener(event)
 
         # HTTP and templates, which collection need not import
@@ -454,11 +454,10 @@ class GateSession:
 
     def _left(self) -> Iterator[str]:
         """Lines on what an interrupted run has left to do."""
-        run = self._underway
-        if run:
-            yield from terminal.unfinished(
-                run.progress, run.summary, len(run.gates), self.spec.store.fresh
-            )
+        prepared, run = self._prepared, self._run
+        if prepared and run:
+            gates, fresh = len(prepared.gates), self.spec.store.fresh
+            yield from terminal.unfinished(prepared.progress, run.summary, gates, fresh)
 
 
 def _why_ended(exit_code: int) -> str:

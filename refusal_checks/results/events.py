@@ -14,7 +14,6 @@ from refusal_checks.core.records import Record
 from refusal_checks.core.text import clean, clean_lines
 from refusal_checks.core.verdicts import Invalid
 from refusal_checks.gates.gate import Gate
-from refusal_checks.results.summary import RunSummary
 
 
 @dataclass
@@ -77,21 +76,6 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class Underway:
-    """A run in progress, for listeners; its summary and progress are still being filled."""
-
-    folder: Path
-    summary: RunSummary
-    progress: Progress
-    gates: Sequence[Gate]
-
-    @property
-    def name(self) -> str:
-        """The candidate, as messages name it."""
-        return self.summary.manifest.candidate
-
-
-@dataclass(frozen=True)
 class Notice:
     """A line for people: what happens next, or what they should know."""
 
@@ -103,32 +87,39 @@ class Notice:
 
 @dataclass(frozen=True)
 class Prepared:
-    """Everything that the run needs is read and checked; nothing has started."""
+    """Everything that the run needs is read and checked; nothing has started.
 
-    run: Underway
+    Attributes:
+        candidate: as messages name it.
+        progress: is filled during the run.
+    """
+
+    folder: Path
+    candidate: str
+    gates: Sequence[Gate]
+    progress: Progress
 
     def __str__(self) -> str:
-        return f"prepared: {clean(self.run.name)}"
+        return f"prepared: {clean(self.candidate)}"
 
 
 @dataclass(frozen=True)
 class Judged:
     """A prompt was judged. Without records: its benchmark begins, perhaps again."""
 
-    run: Underway
     benchmark: str
     records: Sequence[Record]
+    done: Count
 
     def __str__(self) -> str:
-        done = self.run.progress.benchmarks[self.benchmark]
-        return f"{self.benchmark}: {done.judged} of {done.planned} prompts judged"
+        count = self.done
+        return f"{self.benchmark}: {count.judged} of {count.planned} prompts judged"
 
 
 @dataclass(frozen=True)
 class Decided:
-    """Gates of a benchmark have a verdict or an error in the run's summary."""
+    """Gates of a benchmark have a verdict or an error."""
 
-    run: Underway
     gates: tuple[str, ...]
 
     def __str__(self) -> str:
@@ -139,10 +130,10 @@ class Decided:
 class Ended:
     """The evaluation has ended, and its summary is written."""
 
-    run: Underway
+    candidate: str
 
     def __str__(self) -> str:
-        return f"ended: {clean(self.run.name)}"
+        return f"ended: {clean(self.candidate)}"
 
 
 Event = Notice | Prepared | Judged | Decided | Ended
