@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from time import perf_counter
@@ -48,12 +48,11 @@ class CheckFindings:
     """What a check of the judges found.
 
     Attributes:
-        check: the judges' figures; None if none of them was asked.
         faults: checks that failed because verdicts are missing, by judging method.
         quote: a note that quotes an answer that could not be read; empty if all could.
     """
 
-    check: JudgeCheck | None
+    check: JudgeCheck
     faults: Mapping[str, Fault] = field(default_factory=dict)
     quote: str = ""
 
@@ -66,9 +65,8 @@ class CheckFindings:
         """Why the judges of a judging method may not decide; empty if they may."""
         if way in self.faults:
             return self.faults[way].advice
-        if self.check is None or self.check.of(way).is_trusted:
-            return ""
-        return self.check.of(way).distrust
+        check = self.check.of(way)
+        return "" if check.is_trusted else check.distrust
 
 
 class JudgeChecks:
@@ -133,20 +131,15 @@ class JudgeChecks:
             return []
         return [pending(task) for _, task in self._tasks.values()]
 
-    async def run(self, in_flight: int, without: Collection[str]) -> CheckFindings:
+    async def run(self, in_flight: int) -> CheckFindings:
         """Compare the judges' figures with the floors.
 
         The verdicts stay in the store, so a check that failed is not repeated until it passes.
-
-        Args:
-            without: judging methods to leave out.
         """
         found: list[JudgeCheck] = []
         faults: dict[str, Fault] = {}
         quote = ""
         for way, (known, task) in self._tasks.items():
-            if way in without:
-                continue
             panel = task.judges[canary.NAME]
             todo, start = pending(task), perf_counter()
             records = await judged(task, in_flight)
@@ -163,8 +156,6 @@ class JudgeChecks:
                 fault = _fault(panel, records, quotes=self._quotes)
                 if fault:
                     faults[way] = fault
-        if not found:
-            return CheckFindings(None)
         total = JudgeCheck(
             judge=", ".join(dict.fromkeys(check.judge for check in found)),
             digest=", ".join(dict.fromkeys(check.digest for check in found)),

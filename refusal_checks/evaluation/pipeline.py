@@ -19,9 +19,7 @@ from refusal_checks.evaluation.judge_checks import CheckFindings, JudgeChecks
 from refusal_checks.evaluation.planning import Task
 from refusal_checks.evaluation.recorder import Recorder
 from refusal_checks.evaluation.stream import PromptStream
-from refusal_checks.evaluation.voting import UnreadableError
 from refusal_checks.judges import panel
-from refusal_checks.judges.judge import Judge
 from refusal_checks.judges.trust.floors import JudgeCheck
 from refusal_checks.models.candidates import Answer
 from refusal_checks.models.names import CandidateModel
@@ -89,34 +87,17 @@ class Pipeline:
 
     async def _judge(self) -> None:
         """Evaluate everything that may be decided."""
-        may_judge = asyncio.Event()
-        self._waiting.clear()
-        try:
-            await gather_or_cancel(self._check(may_judge), self._evaluate(may_judge))
-        except _UnfitError as fault:
-            await self._without(fault.why)
-        except UnreadableError as fault:
-            names = self._left_to(fault.judge)
-            if not names:
-                raise
-            self._recorder.unusable(str(fault))
-            await self._without(dict.fromkeys(names, str(fault)))
-
-    async def _without(self, unfit: Mapping[str, str]) -> None:
-        """Leave benchmarks undecided for these reasons, and judge the others."""
-        for name, why in unfit.items():
-            self._recorder.undecided(name, why)
-        await self._judge()
-
-    def _left_to(self, judge: Judge) -> list[str]:
-        """The undecided benchmarks that depend on a judge's verdicts or on its check."""
-        judges = self._work.judges
-        names = {name for name, several in judges.items() if judge in several}
-        return [
-            name
-            for name in self._left()
-            if name in names or panel.check_of(self._benchmarks[name].kind) in names
-        ]
+        while True:
+            may_judge = asyncio.Event()
+            self._waiting.clear()
+            try:
+                await gather_or_cancel(
+                    self._check(may_judge), self._evaluate(may_judge)
+                )
+                return
+            except _UnfitError as fault:  # the others are judged
+                for name, why in fault.why.items():
+                    self._recorder.undecided(name, why)
 
     def _left(self) -> list[str]:
         return [name for name in self._work.plan if not self._recorder.is_done(name)]
@@ -143,7 +124,7 @@ class Pipeline:
         self._recorder.progress.phase = "checking the judge"
         if self._distrust is None:
             if not self._checks.why_idle:
-                found = await self._checks.run(self._in_flight, self._given_up())
+                found = await self._checks.run(self._in_flight)
                 # An engine that ended meanwhile has failed the check; it is made again.
                 self._servers.require_running()
                 if self._allow_untrusted:
@@ -175,19 +156,20 @@ class Pipeline:
         }
         return {name: why for name, why in unfit.items() if why}
 
-    def _given_up(self) -> set[str]:
-        """Judging methods whose gates are all decided: their judges gave no verdict."""
-        ways = {name: panel.way_of(one.kind) for name, one in self._benchmarks.items()}
-        return set(ways.values()) - {ways[name] for name in self._left()}
-
     def _complete(self, benchmark: str, records: Sequence[Record]) -> None:
         # It may lack something because an engine has ended: then it is no result.
         if any(record.is_lost for record in records):
             self._servers.require_running()
-        if self._benchmarks[benchmark].kind.meets_canary and self._distrust is None:
-            self._waiting[benchmark] = records
-        else:
+        if self._may_decide(benchmark):
             self._publish(benchmark, records)
+        else:
+            self._waiting[benchmark] = records
+
+    def _may_decide(self, benchmark: str) -> bool:
+        """True if no check tests its judges, or once they have passed theirs."""
+        if not self._benchmarks[benchmark].kind.meets_canary:
+            return True
+        return self._distrust is not None and benchmark not in self._distrust
 
     def _publish(self, benchmark: str, records: Sequence[Record]) -> None:
         check = self._checked.result if self._checked else None

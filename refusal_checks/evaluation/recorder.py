@@ -124,10 +124,6 @@ class Recorder:
         elif found.result:
             self.summary.judge = self._redaction.check(found.result)
 
-    def unusable(self, line: str) -> None:
-        """Record what to do about judges that could not judge."""
-        self.summary.unusable.append(line)
-
     def decided(self, found: Findings) -> None:
         """Record a complete benchmark, write its files, and publish its outcomes."""
         summary, name = self.summary, found.benchmark

@@ -61,10 +61,7 @@ class PromptStream:
         self._unjudged: deque[tuple[str, Prompt, list[Answer]]] = deque()
 
     async def run(self) -> None:
-        """Evaluate everything; may be called once.
-
-        An exception that concerns more than one answer, such as UnreadableError, ends it.
-        """
+        """Evaluate everything; may be called once."""
         works = [self._work() for _ in range(self._in_flight)]
         works += [self._catch_up() for _ in range(self._in_flight)]
         await gather_or_cancel(*works)

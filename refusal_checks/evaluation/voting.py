@@ -2,36 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from refusal_checks.core.errors import InfrastructureError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record, Vote, combine
-from refusal_checks.core.verdicts import Invalid, Judgement, Reason
+from refusal_checks.core.verdicts import Invalid, Judgement
 from refusal_checks.evaluation.aio import SingleFlight, WriteBatcher, gather_or_cancel
 from refusal_checks.evaluation.planning import Task, verdict_key
 from refusal_checks.judges.judge import Judge
 from refusal_checks.judges.shown import as_judged
 from refusal_checks.models.candidates import Answer
-
-FIRST = 20
-"""A judge is stopped after so many unreadable answers without a readable one."""
-
-
-class UnreadableError(InfrastructureError):
-    """Raised when a judge's first answers all lie outside its labels: the rest would too."""
-
-    def __init__(self, judge: Judge, detail: str) -> None:
-        why, _, _ = detail.partition(";")
-        super().__init__(
-            f"turn off the thinking of judge {judge.name}, for example with "
-            "--set judge.template_variables.enable_thinking=false, or name another judge: "
-            f"none of its first {FIRST} answers is a rating, so the run stopped asking it ({why})"
-        )
-        self.judge = judge
 
 
 @dataclass(frozen=True)
@@ -54,17 +36,11 @@ class JudgePanel:
         self._task = task
         self._writer = writer
         self._verdicts = SingleFlight[Judgement]()
-        self._readable = set[Judge]()
-        self._unreadable = Counter[Judge]()
 
     async def records(
         self, name: str, prompt: Prompt, answers: Sequence[Answer]
     ) -> list[Record]:
-        """Judge a prompt's answers; return their records in order.
-
-        Raises:
-            UnreadableError: no verdict of a judge can be read.
-        """
+        """Judge a prompt's answers; return their records in order."""
         exchanges = {
             sample: self._exchange(name, prompt, answer)
             for sample, answer in enumerate(answers)
@@ -122,7 +98,6 @@ class JudgePanel:
             verdict = stored.get(key)
         if verdict is None:
             verdict = await self._asked(judge, exchange, key)
-        self._require_readable(judge, verdict)
         return Vote(judge.name, judge.labelled(exchange.prompt, verdict))
 
     async def _asked(
@@ -138,16 +113,3 @@ class JudgePanel:
             partial(self._writer.judged, key, ask),
             keeps=lambda verdict: isinstance(verdict, Invalid),
         )
-
-    def _require_readable(self, judge: Judge, verdict: Judgement) -> None:
-        """Raise UnreadableError if a judge's first answers all lie outside its labels.
-
-        A stored verdict counts as readable: if another run read some, this one asks only for those
-        that could not be read.
-        """
-        if not isinstance(verdict, Invalid):
-            self._readable.add(judge)
-        elif verdict.reason is Reason.OUTSIDE_LABELS and judge not in self._readable:
-            self._unreadable[judge] += 1
-            if self._unreadable[judge] >= FIRST:
-                raise UnreadableError(judge, verdict.detail)

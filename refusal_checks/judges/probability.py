@@ -79,8 +79,8 @@ def outside_labels(outside: float, question: str = "") -> Invalid:
     asked = f" in the {question} question" if question else ""
     return Invalid(
         Reason.OUTSIDE_LABELS,
-        f"{outside:.1%} of the probability{asked} lies outside its labels; turn off a judge's "
-        "thinking, for example with --set judge.template_variables.enable_thinking=false",
+        "turn off the judge's thinking (judge.template_variables.enable_thinking=false): "
+        f"{outside:.1%} of the probability{asked} lies outside its labels",
     )
 
 

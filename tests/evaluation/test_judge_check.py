@@ -465,17 +465,16 @@ def test_a_judge_of_ratings_that_does_not_decides_nothing(
     )
 
 
-def test_a_judge_of_ratings_that_thinks_is_stopped_and_told_how_to(
+def test_a_judge_of_ratings_that_thinks_decides_nothing_and_is_told_how_to(
     project: Project,
 ) -> None:
     found = rate(project, lambda body: {"<": 1.0}, reports_markdown="comment.md")
     found.says(
-        "May it ship? NOT DECIDED: turn off the thinking of judge http",
-        "none of its first 20 answers is a rating, so the run stopped asking it (100.0% of the",
-        "1 gate could not be evaluated",
-        "--set judge.template_variables.enable_thinking=false",
+        "May it ship? NOT DECIDED: 1 gate could not be evaluated; the judge failed its check",
+        "120 times verdict outside the labels, for example \"turn off the judge's thinking",
+        "judge.template_variables.enable_thinking=false",
     )
-    assert "turn off the thinking" in Path("comment.md").read_text()
+    assert "turn off the judge's thinking" in Path("comment.md").read_text()
 
 
 THINKING = {"judge_template_variables": {"enable_thinking": True}}

@@ -11,9 +11,7 @@ from refusal_checks.core.records import Completion
 from refusal_checks.core.settings import Limits
 from refusal_checks.core.verdicts import (
     Binary,
-    Invalid,
     Judgement,
-    Rated,
     Reason,
 )
 from refusal_checks.engines import vllm
@@ -23,7 +21,6 @@ from refusal_checks.evaluation.planning import (
     Plan,
     prompts_at_once,
 )
-from refusal_checks.evaluation.voting import FIRST, UnreadableError
 from refusal_checks.models.candidates import Answer
 from refusal_checks.models.names import Attached, Rule, Served
 from tests.unit.evaluation.scripted import (
@@ -221,30 +218,3 @@ def test_as_many_as_keep_the_engine_full(
     models = candidate, Rule("keyword")
     assert prompts_at_once(Limits(), models, samples) == wanted
     assert prompts_at_once(Limits(in_flight=7), models, samples) == 7
-
-
-OUTSIDE = Invalid(
-    Reason.OUTSIDE_LABELS, "99.0% of the probability lies outside; turn it off"
-)
-MANY = {
-    "many": [Prompt.single(f"m{number}", f"request {number}") for number in range(400)]
-}
-
-
-def test_a_judge_whose_first_answers_are_no_ratings_is_stopped(tmp_path: Path) -> None:
-    reader = Reader(says=lambda text: OUTSIDE)
-    with pytest.raises(UnreadableError, match="turn off the thinking of judge reader"):
-        evaluate(Speaker(1), reader, tmp_path, plan=MANY, in_flight=8)
-    assert FIRST <= reader.read.total() <= FIRST + 8
-
-
-def test_one_readable_or_stored_rating_is_enough_to_go_on(tmp_path: Path) -> None:
-    """Of 400 answers one is rated; in another run that one is stored."""
-    reader = Reader(
-        says=lambda text: Rated(1.0, 5.0) if text == "answer m3-0" else OUTSIDE
-    )
-    for asked in (400, 399):
-        reader.read.clear()
-        found = evaluate(Speaker(1), reader, tmp_path, plan=MANY, in_flight=8)
-        assert len(found["many"]) == 400
-        assert reader.read.total() == asked
