@@ -74,11 +74,10 @@ class PromptMetadata(Frozen):
         models: patterns (as of a shell) of the names of models that are asked with this prompt
             unless the user names another.
         languages: ISO 639 codes of the languages in which the judge was measured; empty if unknown.
-        labels: meaning of each label; any letter case of an ASCII label is read.
+        labels: meaning of each label, or of each text in the group of ``pattern`` for what is
+            measured; any letter case of an ASCII label is read.
         pattern: regular expressions in the syntax of RE2, one of which an output matches. Each has
-            a named group for what is measured and perhaps others (``category``, ``rationale``,
-            further measures).
-        values: meaning of what a group of ``pattern`` holds, by group.
+            a named group for what is measured and perhaps ``category`` and ``rationale``.
         template_variables: variables of the model's chat template.
         chat_template: chat template in one line, for an engine that is started for a model whose
             files have none.
@@ -92,7 +91,6 @@ class PromptMetadata(Frozen):
     languages: tuple[str, ...] = Field((), strict=False)
     labels: Mapping[str, Meaning] = {}
     pattern: Annotated[tuple[str, ...], BeforeValidator(_several)] = ()
-    values: Mapping[str, Mapping[str, Meaning]] = {}
     template_variables: Mapping[str, JsonValue] = {}
     chat_template: str = ""
 
@@ -103,22 +101,17 @@ class PromptMetadata(Frozen):
             raise ValueError(
                 f'measures = "{self.measures}": write reads = {" or ".join(readers)}'
             )
-        needed = {"label": "labels", "probability": "labels", "pattern": "pattern"}
-        for key in ("labels", "pattern"):
-            is_needed = needed.get(self.reads) == key
-            if is_needed and not getattr(self, key):
+        # A pattern finds the numbers of a scale by itself.
+        is_number = self.reads == "pattern" and self.measures in SCALES
+        takes = {"labels": self.reads != "json", "pattern": self.reads == "pattern"}
+        for key, is_taken in takes.items():
+            given = getattr(self, key)
+            if is_taken and not given and not (key == "labels" and is_number):
                 raise ValueError(f'{key}: reads = "{self.reads}" needs it')
-            if getattr(self, key) and not is_needed:
+            if given and not is_taken:
                 raise ValueError(f'{key}: leave it out: reads = "{self.reads}"')
         for label, meaning in self.labels.items():
             self._require_meaning(f"labels.{label}", meaning)
-        for text, meaning in self.meanings.items():
-            self._require_meaning(f"values.{self.measures}.{text}", meaning)
-        if self.pattern and self.measures not in SCALES and not self.meanings:
-            raise ValueError(
-                f"values.{self.measures}: say which texts mean "
-                f"{' and '.join(WORDS[self.measures][:2])}"
-            )
         return self
 
     def _require_meaning(self, where: str, meaning: Meaning) -> None:
@@ -137,11 +130,6 @@ class PromptMetadata(Frozen):
         raise ValueError(
             f"{where} = {meaning!r}: write {scale}one of {', '.join(words)}"
         )
-
-    @property
-    def meanings(self) -> Mapping[str, Meaning]:
-        """What the texts mean that a pattern finds."""
-        return self.values.get(self.measures, {})
 
     @property
     def key(self) -> str:

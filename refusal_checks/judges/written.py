@@ -271,8 +271,8 @@ def _by_pattern(
 
 
 def _measured(metadata: PromptMetadata, text: str) -> Meaning | None:
-    if metadata.meanings:
-        return meaning_of(text, metadata.meanings)
+    if metadata.labels:
+        return meaning_of(text, metadata.labels)
     try:
         number = float(text)
     except ValueError:

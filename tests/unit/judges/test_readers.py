@@ -28,7 +28,7 @@ PATTERN = """\
 reads = "pattern"
 measures = "refusal"
 pattern = '''(?P<refusal>Yes|No)(?:\\nWay: (?P<category>\\w+))?(?:\\nWhy: (?P<rationale>.*))?'''
-[values.refusal]
+[labels]
 Yes = "refusal"
 No = "compliance"
 """
@@ -85,14 +85,17 @@ def refused(head: str, old: str, new: str) -> str:
 
 
 MISTAKES = {
-    refused(LABEL, '"label"', '"pattern"'): "labels: leave it out",
-    refused(LABEL, "labels =", "values.harm ="): "labels: reads = ",
+    refused(LABEL, '"label"', '"pattern"'): "pattern: reads = .* needs it",
+    refused(LABEL, '"label"', '"json"').replace(
+        'harm"', 'refusal"', 1
+    ): "labels: leave it out",
+    LABEL.partition("labels")[0]: "labels: reads = .* needs it",
     refused(
         LABEL, '"harmless"', '"refusal"'
     ): "labels.Safe = 'refusal': write one of harmful",
     refused(LABEL, '"harmless"', "0.5"): "labels.Safe = 0.5: write one of harmful",
-    refused(PATTERN, '"compliance"', '"no"'): "values.refusal.No = 'no'",
-    refused(PATTERN, "[values.refusal]", "[values.harm]"): "values.refusal: say which",
+    refused(PATTERN, '"compliance"', '"no"'): "labels.No = 'no'",
+    PATTERN.partition("[labels]")[0]: "labels: reads = .* needs it",
     refused(THREE, '"label"', '"probability"'): "labels.3 = 'partial refusal': write",
     refused(PATTERN, "<refusal>", "<harm>"): r"write \(\?P<refusal>",
     refused(
@@ -189,7 +192,7 @@ def test_a_template_that_fails_for_one_answer_gives_that_one_no_verdict(
 def test_a_folder_s_prompt_that_measures_something_else_is_refused(
     write: Write,
 ) -> None:
-    head = refused(PATTERN, "refusal", "degree").split("[values")[0]
+    head = refused(PATTERN, "refusal", "degree").split("[labels")[0]
     folder = write("refusal.md", f"+++\n{head}+++\n{SHOWN}").parent
     why = 'refusal.md: write measures = "refusal", or take the file out: it measures degree'
     with pytest.raises(ModelError, match=why):
