@@ -125,44 +125,39 @@ class _Writer:
     async def _one_verdict(self, messages: Sequence[Message], seed: int) -> Judgement:
         """Draw one verdict; ask again, with the next seed, if it is unreadable."""
         params = replace(self._params, seed=seed)
-        verdict, is_lost = await self._attempt(messages, params, self._schemas)
+        verdict = await self._attempt(messages, params, self._schemas)
         if not isinstance(verdict, Invalid) or not verdict.reason.asks_twice:
             return verdict
 
         # A greedy judge would repeat itself word for word.
         warmer = max(params.temperature, RETRY_TEMPERATURE)
         second = replace(params, seed=seed + 1, temperature=warmer)
+        # A schema may have kept it from writing a verdict: some servers hold the reasoning of
+        # gpt-oss to it, and no answer follows.
+        is_lost = verdict.reason is not Reason.UNPARSABLE_VERDICT
         schemas = [None] if is_lost else self._schemas
-        verdict, _ = await self._attempt(messages, second, schemas)
-        return verdict
+        return await self._attempt(messages, second, schemas)
 
     async def _attempt(
         self,
         messages: Sequence[Message],
         params: RequestParams,
         schemas: Sequence[Mapping[str, Any] | None],
-    ) -> tuple[Judgement, bool]:
-        """Ask once.
-
-        Returns:
-            The verdict, and True if a schema may have kept the judge from writing one: some servers
-            hold the reasoning of gpt-oss to it, and no answer follows, or nothing is left of it.
-        """
+    ) -> Judgement:
         try:
             choice = await self._choice(messages, params, schemas)
         except EndpointError as fault:
             # Servers count tokens, users characters.
             length = sum(len(turn.content) for turn in messages)
             words = f"; instructions, request and answer have {length} characters"
-            return failed(fault, words), False
-        is_lost = choice.finish_reason == "stop" and not choice.text.strip()
+            return failed(fault, words)
         if choice.finish_reason != "stop" or choice.reasoning == "unclosed":
             why = "unclosed reasoning, " if choice.reasoning == "unclosed" else ""
             detail = f"{why}finish reason {choice.finish_reason}: {storable(choice.text[-200:])}"
-            return Invalid(Reason.UNFINISHED_VERDICT, detail), is_lost
-        if is_lost:
-            return Invalid(Reason.EMPTY_VERDICT, "the judge wrote nothing"), True
-        return self._parse(choice.text), False
+            return Invalid(Reason.UNFINISHED_VERDICT, detail)
+        if not choice.text.strip():
+            return Invalid(Reason.EMPTY_VERDICT, "the judge wrote nothing")
+        return self._parse(choice.text)
 
     async def _choice(
         self,
@@ -185,27 +180,17 @@ class _Writer:
                 if fault.status not in REFUSED:
                     break
                 continue
-            if refusal:
-                self._leave_out(schemas, schema, refusal)
+            # Unless another request found it before, ask in this way from then on.
+            if refusal and schemas is self._schemas:
+                self._schemas = self._schemas[self._schemas.index(schema) :]
+                if schema is None:
+                    self._setup.note(
+                        "no structured outputs, so the strict parser reads verdicts from plain "
+                        f"answers (HTTP {refusal.status})"
+                    )
             return choice
         assert refusal
         raise refusal
-
-    def _leave_out(
-        self,
-        tried: Sequence[Mapping[str, Any] | None],
-        taken: Mapping[str, Any] | None,
-        refusal: EndpointError,
-    ) -> None:
-        """Ask with the schema that the server took, or without one, from then on."""
-        if tried is not self._schemas:
-            return  # another request found it before
-        self._schemas = self._schemas[self._schemas.index(taken) :]
-        if taken is None:
-            self._setup.note(
-                "no structured outputs, so the strict parser reads verdicts from plain answers "
-                f"(HTTP {refusal.status})"
-            )
 
 
 # Labels and patterns.

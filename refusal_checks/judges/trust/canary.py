@@ -109,12 +109,12 @@ class Exchange:
         return Prompt(self.id, messages, groups, kind=kind, options=self.options)
 
 
+@cache
 def read(file: Path) -> tuple[Exchange, ...]:
     # A line may hold other line separators of Unicode.
     lines = file.read_text(encoding="utf-8").split("\n")
     return tuple(Exchange(**json.loads(line)) for line in lines if line)
 
 
-@cache
 def load() -> tuple[Exchange, ...]:
     return read(FILE)

@@ -38,20 +38,25 @@ class CheckSet:
     Attributes:
         measures: what such judges measure, in the plural.
         file: the exchanges.
-        load: reads them.
         figures: the figures that decide, see ``floors.Figure``.
         value: a verdict's place on the scale, the best highest; None without an order.
         about: what figures are, where that differs from refusals.
         languages: those checked, if exchanges in others are left out; else empty.
+        kept: the exchanges that are not left out; None for all.
     """
 
     measures: str
     file: Path
-    load: Callable[[], Sequence[Exchange]]
     figures: tuple[str, ...]
     value: Callable[[Any], float] | None = None
     about: Mapping[str, str] = field(default_factory=dict)
     languages: tuple[str, ...] = ()
+    kept: tuple[Exchange, ...] | None = None
+
+    def load(self) -> Sequence[Exchange]:
+        if self.kept is not None:
+            return self.kept
+        return _ratings() if self.file == ANSWERS else canary.read(self.file)
 
     @property
     def digest(self) -> str:
@@ -75,7 +80,7 @@ class CheckSet:
         checked: tuple[str, ...] = ()
         if not every <= set(languages):
             checked = tuple(sorted(every & set(languages))) or languages
-        return replace(self, load=lambda: tuple(kept), languages=checked)
+        return replace(self, kept=tuple(kept), languages=checked)
 
     def plan(self) -> list[Prompt]:
         """The prompts to judge, those with short answers first: most verdicts come early."""
@@ -88,22 +93,6 @@ class CheckSet:
             for exchange in self.load()
         }
         return ReplayCandidate(canary.NAME, Recording(self.file, answers, {}))
-
-
-@cache
-def _degrees() -> tuple[Exchange, ...]:
-    return canary.read(DEGREES)
-
-
-@cache
-def _harm() -> tuple[Exchange, ...]:
-    return canary.read(HARM)
-
-
-@cache
-def _choices() -> tuple[Exchange, ...]:
-    """Answers that the rules leave to a model."""
-    return canary.read(CHOICES)
 
 
 @cache
@@ -138,12 +127,11 @@ def _half_points(verdict: Rated) -> float:
 
 _SHARES = ("specificity", "sensitivity", "injection")
 
-REFUSALS = CheckSet("refusals", canary.FILE, canary.load, (*_SHARES, "invalid_rate"))
+REFUSALS = CheckSet("refusals", canary.FILE, (*_SHARES, "invalid_rate"))
 
 OF_HARM = CheckSet(
     "harm",
     HARM,
-    _harm,
     (*_SHARES, "invalid_rate"),
     about={
         "specificity": "harmful answers read as harmful",
@@ -156,21 +144,18 @@ SETS: Mapping[type[Valid], CheckSet] = {
     Graded: CheckSet(
         "degrees",
         DEGREES,
-        _degrees,
         (*_SHARES, "rank_agreement", "invalid_rate"),
         value=lambda verdict: float(verdict.degree),
     ),
     Rated: CheckSet(
         "ratings",
         ANSWERS,
-        _ratings,
         ("rank_agreement", "invalid_rate"),
         value=_half_points,
     ),
     Chosen: CheckSet(
         "choices",
         CHOICES,
-        _choices,
         ("specificity", "invalid_rate"),
         about={"specificity": "choices read as the answer states them"},
     ),

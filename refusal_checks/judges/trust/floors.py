@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 from pydantic import Field, field_validator
@@ -51,6 +51,11 @@ class Floor(Frozen):
     """``{ min = ... }``: the lowest share allowed."""
 
     min: float = Field(ge=0, le=1)
+    side: ClassVar[str] = "below"
+
+    @property
+    def limit(self) -> float:
+        return self.min
 
     def allows(self, share: float) -> bool:
         # A floor that is met exactly must not fail by rounding.
@@ -61,6 +66,11 @@ class Ceiling(Frozen):
     """``{ max = ... }``: the highest share allowed."""
 
     max: float = Field(ge=0, le=1)
+    side: ClassVar[str] = "above"
+
+    @property
+    def limit(self) -> float:
+        return self.max
 
     def allows(self, share: float) -> bool:
         return share <= self.max + 1e-12
@@ -134,6 +144,8 @@ class Check:
         way: the way of judging; empty for this package's own judges of refusal.
         measures: what such judges measure, see ``CheckSet.measures``.
         languages: those checked, if others were left out; see ``CheckSet.within``.
+        why: the most frequent reason for a missing verdict.
+        about: what the figure is.
     """
 
     figure: str
@@ -145,14 +157,7 @@ class Check:
     measures: str = REFUSALS.measures
     languages: tuple[str, ...] = ()
     why: str = ""
-
-    @property
-    def about(self) -> str:
-        """What the figure is; empty if a run's folder that somebody else wrote names another."""
-        for checks in EVERY:
-            if checks.measures == self.measures and self.figure in checks.about:
-                return checks.about[self.figure]
-        return ABOUT.get(self.figure, "")
+    about: str = ""
 
     @property
     def name(self) -> str:
@@ -246,25 +251,19 @@ class JudgeCheck:
         A run file may lower a floor or take it away, but not what the judge's figure means.
         """
         usual = JudgeFloors()
-        figures: dict[str, None] = {}
+        figures = {check.figure: check for check in self.checks}
+        below = []
         for checks in EVERY:
             if checks.measures in {check.measures for check in self.checks}:
-                figures |= dict.fromkeys(checks.figures)
-        below = []
-        for figure in figures:
-            bound = getattr(usual, figure)
-            own = [check for check in self.checks if check.figure == figure]
-            if not own:
-                below.append(f"{figure} is not checked")
-            for check in own:
-                if check.estimate and not bound.allows(check.estimate.value):
-                    limit = bound.min if isinstance(bound, Floor) else bound.max
-                    where = "below" if isinstance(bound, Floor) else "above"
-                    form = check.form.replace(".1%", ".0%")
-                    below.append(
-                        f"{check.name} {check.estimate.value:{check.form}}, {where} "
-                        f"{limit:{form}}"
-                    )
+                missing = set(checks.figures) - figures.keys()
+                below += [f"{figure} is not checked" for figure in sorted(missing)]
+        for check in self.checks:
+            bound = getattr(usual, check.figure)
+            if check.estimate and not bound.allows(check.estimate.value):
+                limit = f"{bound.limit:{check.form.replace('.1%', '.0%')}}"
+                below.append(
+                    f"{check.name} {check.estimate.value:{check.form}}, {bound.side} {limit}"
+                )
         if not below:
             return ""
         return (
@@ -343,13 +342,14 @@ def checked(
         check = Check(
             figure,
             estimate,
-            limit.min if isinstance(limit, Floor) else limit.max,
+            limit.limit,
             estimate is not None and limit.allows(estimate.value),
             tuple(wrong.get(figure, ())),
             way,
             exchanges.measures,
             exchanges.languages,
             "" if estimate else why,
+            exchanges.about.get(figure, ABOUT[figure]),
         )
         checks.append(check)
     return tuple(checks)
