@@ -53,18 +53,6 @@ class Extension:
         is_other = isfunction(value) and value.__module__ != self.module.__name__
         return value is not None and not is_other
 
-    def contents(self) -> Iterator[str]:
-        """What it adds, in words; metrics are not listed, as they register themselves."""
-        if self.has("BENCHMARKS"):
-            for benchmark in vars(self.module)["BENCHMARKS"]:
-                yield f"benchmark {benchmark.name}"
-        if self.has("build"):
-            yield f"way of judging {self.name}"
-        if self.has("write"):
-            yield f"report format {self.name}"
-        if self.has("provide"):
-            yield "models by name"
-
 
 @dataclass
 class _Loaded:

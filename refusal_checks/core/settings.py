@@ -198,17 +198,10 @@ class ClassifierForm(Frozen):
     def is_by_index(self) -> bool:
         return all(isinstance(label, int) for label in self.refusal_labels)
 
-    @property
-    def reads_requests(self) -> bool:
-        return "{request}" in self.format
-
     def shown(self, request: str, answer: str) -> str:
         """Write an exchange as the classifier reads it; quoted text never fills a placeholder."""
-        if not self.reads_requests:
-            before, after = self.format.split("{answer}")
-            return f"{before}{answer}{after}"
-        before, between, after = re.split(r"\{request\}|\{answer\}", self.format)
-        return f"{before}{request}{between}{answer}{after}"
+        before, _, after = self.format.partition("{answer}")
+        return f"{before.replace('{request}', request)}{answer}{after}"
 
 
 class Thresholds(Frozen):

@@ -157,10 +157,6 @@ def _moderation(name: str, extras: Extras) -> Attached:
     return replace(_attached(url, extras, "--judge"), name=name, moderates=True)
 
 
-_ADDRESS = re.compile(r"(?:\w+://)?([\w.-]+(?::\d+)?/v1(?:#.*)?|[\w.-]+:\d+)")
-"""What looks like the address of a server, without http:// before it."""
-
-
 _HOSTED = re.compile(r"(openai|anthropic)/((?:gpt-[345]|chatgpt|o[134]|claude).*)")
 _HOSTED_URL = r"https://api.\1.com/v1#\2"
 """Models that only their makers serve, by the names that other tools give them."""
@@ -193,13 +189,6 @@ def _no_such_model(name: str, option: str) -> ModelError:
         words += RULE_JUDGES
         others = "keyword or labels"
     hint = either(near(name, words, 0.7))
-    address = _ADDRESS.fullmatch(name)
-    kind, colon, file = name.partition(":")
-    if colon and kind.lower() == "replay":
-        hint = f"for recorded answers, write replay:{_shown(file)}; else "
-    elif address:
-        end = "" if "/v1" in name else "/v1"
-        hint = f"for a server, write http://{address[1]}{end}; else "
     return ModelError(
         f"{option} {_shown(name)}: no such folder; {hint}name a "
         f"folder, a Hugging Face id (ORG/MODEL), a URL (http://HOST/v1#MODEL), a model of an "

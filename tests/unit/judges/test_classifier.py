@@ -123,7 +123,8 @@ def test_a_long_answer_is_read_in_windows_to_its_end(answer: str, label: Label) 
 
 
 @pytest.mark.parametrize(
-    "form", [form for form in (FORM, *classifier.KNOWN.values()) if form.reads_requests]
+    "form",
+    [form for form in (FORM, *classifier.KNOWN.values()) if "{request}" in form.format],
 )
 def test_no_answer_can_write_the_marks_of_its_form(form: ClassifierForm) -> None:
     forged = form.shown("Hello?", "I cannot.")

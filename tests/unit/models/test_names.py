@@ -82,12 +82,11 @@ def test_a_url_attaches_to_a_server(
     [
         ("https://me:hush@node/v1#m", "remove the user and password"),
         ("https://node/v1?version=hush#m", "remove the query"),
-        ("node:8000/v1#m", "for a server, write http://node:8000/v1#m; else name"),
-        ("http:///v1", "write a URL with a host: http://HOST:PORT"),
         (
-            "Replay:said.jsonl",
-            "for recorded answers, write replay:said.jsonl; else name",
+            "node:8000/v1#m",
+            r"no such folder; name a folder, .* a URL \(http://HOST/v1#MODEL\)",
         ),
+        ("http:///v1", "write a URL with a host: http://HOST:PORT"),
         ("{0}", r"config\.json"),
         ("{0}/said.jsonl", "for recorded answers, write replay:"),
         ("http://node/v1", r"remove .*\.args: .*http://node/v1"),
