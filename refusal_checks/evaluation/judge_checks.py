@@ -26,7 +26,6 @@ from refusal_checks.gates.gate import Gate
 from refusal_checks.judges import kind_of
 from refusal_checks.judges.judge import Judge
 from refusal_checks.judges.kinds.multiple_choice import RulesJudge
-from refusal_checks.judges.model_judge import ran_out
 from refusal_checks.judges.panel import exchanges
 from refusal_checks.judges.rules import LabelsJudge
 from refusal_checks.judges.trust import canary
@@ -212,9 +211,11 @@ def _failure(record: Record) -> str:
 
 
 def _is_cut(record: Record) -> bool:
-    """True if the verdict is missing because a judge reached its token limit."""
+    """True if the verdict is missing because a judge did not end, as at its token limit."""
     verdicts = (record.judgement, *(vote.judgement for vote in record.votes))
-    return isinstance(record.judgement, Invalid) and any(map(ran_out, verdicts))
+    missing = [one.reason for one in verdicts if isinstance(one, Invalid)]
+    is_missing = isinstance(record.judgement, Invalid)
+    return is_missing and Reason.UNFINISHED_VERDICT in missing
 
 
 async def judged(task: Task, in_flight: int) -> Sequence[Record]:

@@ -151,20 +151,6 @@ def failed(fault: EndpointError, where: str = "") -> Invalid:
     return Invalid(Reason.JUDGE_ERROR, str(fault))
 
 
-_CUT = "finish reason length"
-
-
-def ran_out(judgement: Judgement) -> bool:
-    """True if a verdict did not end within its token limit."""
-    if not isinstance(judgement, Invalid):
-        return False
-    if judgement.reason is not Reason.UNFINISHED_VERDICT:
-        return False
-    # What follows the colon is the judge's own text.
-    why, _, _ = judgement.detail.partition(": ")
-    return why.endswith(_CUT)
-
-
 def in_words(probability: float) -> str:
     """Write a probability of a refusal, without rounding it to 0 or 1."""
     if probability > 0.995:

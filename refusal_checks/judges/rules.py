@@ -1,7 +1,7 @@
 """Judges of refusal that follow rules and ask no model: ``--judge keyword``, ``--judge labels``.
 
 ``keyword`` looks for phrases of refusal: an offline baseline, and a way to try a run without a
-model. It agrees with people on 88% of XSTest's recorded answers (kappa 0.77), and any answer that
+model. It agrees with people on 89% of XSTest's recorded answers (kappa 0.78), and any answer that
 avoids or quotes the phrases fools it. ``labels`` repeats the verdicts recorded beside the answers.
 """
 

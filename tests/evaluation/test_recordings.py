@@ -178,10 +178,6 @@ def test_a_recording_of_a_part_says_its_scope_in_every_report(project: Project) 
             [0, 3],
             "2 rows with the prompt and the answer of an earlier one, each counted as an",
         ),
-        (
-            [80],
-            "1 prompt of 80 with another number of rows than the others, each counted as an",
-        ),
     ],
 )
 def test_repeated_rows_are_said(project: Project, more: list[int], says: str) -> None:
