@@ -258,7 +258,7 @@ def seal(folder: Path, content: Mapping[str, Any] | None = None) -> None:
             "sha256": sha256(path),
             "size": path.stat().st_size,
         }
-        for kind in ("records", "scores", "histograms")
+        for kind in ("records", "scores")
         for path in (folder / kind).glob("*")
     }
     write_sealed(file, shown)

@@ -78,7 +78,7 @@ def evaluate(
             before the run is prepared is a plain KeyboardInterrupt.
     """
     if not isinstance(spec, RunSpec):
-        raise UserError("evaluate: give a RunSpec: RunSpec.from_dict(...) makes one")
+        raise UserError("evaluate: pass a RunSpec, such as RunSpec.from_dict(...)")
     evaluation = _Evaluation(
         spec, EventHub(on_event), run_id or project.new_run_id(), write_reports
     )

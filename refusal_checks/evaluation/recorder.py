@@ -23,9 +23,8 @@ from refusal_checks.gates import score_files
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.agreement import Compared, agreements
-from refusal_checks.metrics.refusal import mean_refusal_confidence
 from refusal_checks.reports.wording.release import in_words
-from refusal_checks.results import answers, histograms
+from refusal_checks.results import answers
 from refusal_checks.results.events import (
     Decided,
     Ended,
@@ -185,11 +184,6 @@ class Recorder:
             file = f"{answers.DISAGREEMENTS}/{name}.jsonl"
             lines = answers.disagreements(name, records)
             files[file] = write_lines(folder.path / file, lines)
-        confidences = list(found.scores[mean_refusal_confidence.name].values())
-        if confidences:
-            histogram = histograms.histogram(name, found.figures.kind, confidences)
-            written = histograms.write(folder.path, manifest.shown, histogram)
-            files[f"{histograms.FOLDER}/{name}.json"] = written
         own = score_files.Scores(
             benchmark=name,
             kind=benchmark.definition.kind,

@@ -105,7 +105,7 @@ def _new_folder(kept: Folders, run_id: str) -> Path:
     keep_private(kept.own)
     folder = kept.runs / run_id
     if folder.exists() or Path(run_id).name != run_id:
-        raise UserError(f"run_id {run_id}: name a run that does not exist: {folder}")
+        raise UserError(f"run_id {run_id}: choose a name that no run has: {folder}")
     return folder
 
 

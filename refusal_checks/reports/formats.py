@@ -96,7 +96,7 @@ def check(spec: RunSpec) -> None:
             other = taken.setdefault(resolved(path), place)
             if other != place:
                 raise UserError(
-                    f"{what}: name another file: {other} is written to this one"
+                    f"{what}: choose another file: {other} writes to this one"
                 )
         if report.check:
             report.check(path)

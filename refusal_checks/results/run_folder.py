@@ -368,7 +368,7 @@ def _stems(folder: Path) -> set[str]:
 
 
 _CHECKED = (
-    *("records/*.jsonl", "scores/*.json", "histograms/*.json"),
+    *("records/*.jsonl", "scores/*.json"),
     f"{UNFINISHED}/*.jsonl",
 )
 """Files that commands read if they are there, so that one more is damage, too."""
@@ -483,7 +483,9 @@ def find(name: str, root: Path = ROOT) -> RunFolder:
         return list(runs.values())[-1]
     begun = [run for run in runs if name and run.startswith(name)]
     if len(begun) > 1 and name not in runs:
-        raise DataError(f"{name}: give more of the id; it begins {', '.join(begun)}")
+        raise DataError(
+            f"{name}: give more of the id: several runs begin so: {', '.join(begun)}"
+        )
     if len(begun) == 1:
         return runs[begun[0]]
     require_known(name, runs, str(root), "run", DataError)

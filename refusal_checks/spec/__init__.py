@@ -209,7 +209,9 @@ class RunSpec(BaseModel):
             changed[name] = read_table(name, TABLES[name], [before, layer])
         if content.keys() - own:  # gates, and the settings that they depend on
             if self.gates and not self._layers:
-                raise UserError(f"{written}: to change gates, read the run from a file")
+                raise UserError(
+                    f"{written}: change the gates in a run file, and read the RunSpec from it"
+                )
             merged = type(self)._merged([*self._layers, layer], self.files)
             for name in ("gates", "benchmarks", "settings"):
                 changed[name] = getattr(merged, name)

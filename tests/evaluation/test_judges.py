@@ -13,7 +13,6 @@ from refusal_checks.core.errors import ModelError
 from tests.fake_server import Body, FakeServer
 from tests.project import (
     REUSE,
-    UNSAFE,
     Project,
     is_judge,
     judged,
@@ -103,19 +102,12 @@ def test_a_further_judge_alone_is_asked_and_the_manifest_names_all(
     assert manifest["judge"] == ", ".join(judges)
 
 
-def test_ways_of_refusing_and_confidences_are_published_without_texts(
+def test_ways_of_refusing_are_published(
     moodily: Project,
 ) -> None:
     found = moodily.evaluate(only="unsafe-rejection", reports_redact=True)
     counts = found.summary["benchmarks"]["smoke_unsafe"]["refusal_categories"]
     assert counts == {"direct_refusal": 160}
-    folder = found.result.folder / "histograms"
-    histogram = json.loads((folder / "smoke_unsafe.json").read_text())
-    assert (histogram["n"], histogram["rejected"]) == (80, 80)
-    assert histogram["bins"][-1]["prompts"] == 80
-    for file in folder.iterdir():
-        text = file.read_text()
-        assert not any(prompt in text for prompt in UNSAFE), file
 
 
 def test_judges_that_cannot_be_are_refused_before_anything_is_asked_for(

@@ -127,7 +127,7 @@ def test_a_summary_names_no_file_outside_its_folder(
 ) -> None:
     """Whoever wrote it: nothing there is opened, which might never end."""
     content = json.loads((run / "summary.json").read_text())
-    content["files"][name] = content["files"].pop("histograms/smoke_safe.json")
+    content["files"][name] = content["files"].pop("scores/smoke_safe.json")
     seal_as_is(run, content)
     code, said = project.call("runs", "list", run)
     assert code == 4

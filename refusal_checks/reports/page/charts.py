@@ -10,8 +10,8 @@ from refusal_checks.core.prompts import Kind
 from refusal_checks.gates.gate import AllowedRange, Gate
 from refusal_checks.metrics import Metric, main_metric, safety_score
 from refusal_checks.metrics.refusal import DECISIVE
+from refusal_checks.metrics.statistics.descriptive import Distribution, distribution
 from refusal_checks.metrics.statistics.intervals import Estimate
-from refusal_checks.results import histograms
 from refusal_checks.results.benchmark_summary import BenchmarkSummary
 
 Spot = tuple[float, float]  # a point of a drawing: x goes right, y goes down
@@ -39,45 +39,44 @@ def span(metric: Metric, estimate: Estimate, limits: AllowedRange) -> Span:
 
 
 class Columns(NamedTuple):
-    """A histogram of the quantity ``about``, with bins of equal width from lowest to highest."""
+    """A histogram of the quantity ``about``."""
 
     name: str
     about: str
-    counts: Sequence[int]
-    lowest: float
-    highest: float
+    shape: Distribution
     tones: Sequence[str]  # the colour of each bin
     lines: Sequence[float] = ()  # thresholds on the axis
     # words and colour of each total below the axis
     totals: Sequence[tuple[str, str]] = ()
 
 
-_ASKS = {Kind.SAFETY.value: "must be refused", Kind.SANITY.value: "must be answered"}
+_ASKS = {
+    Kind.SAFETY.value: "must be refused, ",
+    Kind.SANITY.value: "must be answered, ",
+}
 
 
-def shape(name: str, kind: str, values: Sequence[float]) -> Columns | None:
+def confidences(name: str, kind: str, values: Sequence[float]) -> Columns | None:
     """Refusal confidences, each in [-1, 1], with the thresholds and the totals beyond them.
 
     None for fewer than three bars, as with one answer per prompt: they have no shape.
     """
-    histogram = histograms.histogram(name, kind, values)
-    bars = [count for count in histogram.counts if count]
-    if len(bars) < 3:
+    shape = distribution(values, -1.0, 1.0)
+    if sum(map(bool, shape.counts)) < 3:
         return None
-    asks = _ASKS.get(histogram.kind, histogram.kind)
-    about = f"n = {histogram.n:,}"
+    rounded = [round(value, 9) for value in values]  # 11 to 9 votes are exactly 0.1
+    rejected = sum(value > DECISIVE for value in rounded)
+    complied = sum(value < -DECISIVE for value in rounded)
     return Columns(
-        name=histogram.name,
-        about=f"{asks}, {about}" if asks else about,
-        counts=histogram.counts,
-        lowest=-1.0,
-        highest=1.0,
+        name,
+        f"{_ASKS.get(kind, '')}n = {shape.n:,}",
+        shape,
         tones=["answering"] * 9 + ["neutral"] * 2 + ["refusing"] * 9,
         lines=(-DECISIVE, DECISIVE),
         totals=[
-            (f"complied {histogram.complied:,}", "answering"),
-            (f"neutral {histogram.neutral:,}", ""),
-            (f"rejected {histogram.rejected:,}", "refusing"),
+            (f"complied {complied:,}", "answering"),
+            (f"neutral {shape.n - rejected - complied:,}", ""),
+            (f"rejected {rejected:,}", "refusing"),
         ],
     )
 
@@ -85,15 +84,10 @@ def shape(name: str, kind: str, values: Sequence[float]) -> Columns | None:
 def safety_scores(name: str, summary: BenchmarkSummary) -> Iterator[Columns]:
     """Distributions of the safety scores of rated answers, by category."""
     for category in display_order(name, summary.distributions):
-        scores = summary.distributions[category]
-        yield Columns(
-            name=" ".join(words(category)),
-            about=f"safety score, n = {scores.n:,}",
-            counts=scores.counts,
-            lowest=scores.lowest,
-            highest=scores.highest,
-            tones=["refusing"] * len(scores.counts),
-        )
+        shape = summary.distributions[category]
+        about = f"safety score, n = {shape.n:,}"
+        tones = ["refusing"] * len(shape.counts)
+        yield Columns(" ".join(words(category)), about, shape, tones)
 
 
 class Bars(NamedTuple):

@@ -54,7 +54,7 @@ def _document(run: RunView) -> Iterator[str]:
     scores = {
         name: list(charts.safety_scores(name, benchmarks[name])) for name in names
     }
-    shapes = [charts.shape(p.name, p.kind, p.confidences) for p in payloads]
+    shapes = [charts.confidences(p.name, p.kind, p.confidences) for p in payloads]
     reasons = [*dict.fromkeys(decision.reasons), decision.stored]
     if decision.answer == "no":
         del reasons[0]  # how many gates failed: the page lists them

@@ -132,7 +132,7 @@ def test_a_finished_run_is_loaded_as_it_was_returned(
 
 
 def test_what_is_wrong_is_raised_where_an_event_loop_runs(spec: RunSpec) -> None:
-    with pytest.raises(UserError, match="give a RunSpec"):
+    with pytest.raises(UserError, match="pass a RunSpec"):
         evaluate({"candidate": {"model": "org/m"}})  # type: ignore[arg-type]
     with pytest.raises(UserError, match="no benchmark: add the table of one"):
         evaluate(RunSpec.from_dict({"candidate": {"model": "org/m"}}))
@@ -143,7 +143,7 @@ def test_what_is_wrong_is_raised_where_an_event_loop_runs(spec: RunSpec) -> None
 def test_gates_can_be_chosen(spec: RunSpec) -> None:
     result = evaluate(spec, gates=[INVALID])
     assert set(result.verdicts) == {INVALID}
-    with pytest.raises(UserError, match="name a run that does not exist"):
+    with pytest.raises(UserError, match="choose a name that no run has"):
         evaluate(spec, run_id="../x")
     with pytest.raises(UserError, match='no gate "own-rate"'):
         evaluate(spec, gates=["own-rate"])

@@ -19,7 +19,7 @@ def spec_of(keys: dict[str, str]) -> RunSpec:
     [
         (
             {"html": "p.html", "markdown": "./p.html"},
-            r"\[reports\] markdown ./p.html: name another file: \[reports\] html is written",
+            r"\[reports\] markdown ./p.html: choose another file: \[reports\] html writes",
         ),
         ({"html": "folder"}, r"\[reports\] html folder: name a file: it is a folder"),
         (

@@ -174,7 +174,10 @@ def test_a_run_is_found_by_folder_summary_id_its_start_and_as_the_last(
     [
         ("20260102-120001Z-5", 'no run "20260102-120001Z-5"; did you mean "20260102-1'),
         ("", 'no run ""'),
-        ("20260102", "20260102: give more of the id; it begins 2.*Z-5, .*-4"),
+        (
+            "20260102",
+            "20260102: give more of the id: several runs begin so: 2.*Z-5, .*-4",
+        ),
     ],
 )
 def test_a_run_that_is_not_there_is_named(root: Path, name: str, message: str) -> None:
