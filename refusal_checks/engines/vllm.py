@@ -41,9 +41,6 @@ _OWN = frozenset(
 )
 """Arguments with which another model would answer, or the server would be elsewhere."""
 
-_BINDING = "VLLM_CPU_OMP_THREADS_BIND"
-"""Variable that says which cores the threads of each rank are bound to."""
-
 _MODULE = (sys.executable, "-m", "vllm.entrypoints.openai.api_server")
 _COMMAND = (sys.executable, "-m", "vllm.entrypoints.cli.main", "serve")
 """What ``vllm serve`` does, of the same Python as this process whatever the PATH says. It asks for
@@ -293,15 +290,10 @@ def environment(
         # By default in the folder for temporary files, which each engine has for itself.
         "TORCHINDUCTOR_CACHE_DIR": str(caches / "refusal-checks" / "torch"),
     }
-    ranks, cores = parallel(spec.args).ranks, place.cores[: place.threads]
-    if cores and ranks == 1:
+    if place.threads and parallel(spec.args).ranks == 1:
         # vLLM binds threads itself for its worker processes alone; without them, and without
         # this, it would compute with one thread.
-        variables["OMP_NUM_THREADS"] = str(len(cores))
-    elif cores:
-        # By default vLLM wants a NUMA node for each rank.
-        own = [",".join(map(str, cores[rank::ranks])) for rank in range(ranks)]
-        variables[_BINDING] = "|".join(own) if all(own) else "nobind"
+        variables["OMP_NUM_THREADS"] = str(place.threads)
     if runs_on_cpu():
         variables["VLLM_CPU_KVCACHE_SPACE"] = f"{place.cache or 1:.0f}"
         if _is_one_process(spec):
@@ -330,4 +322,5 @@ def _is_one_process(spec: EngineSpec) -> bool:
     """
     executor = values(spec.args).get("--distributed-executor-backend", "uni")
     is_single = parallel(spec.args).ranks == 1
-    return executor == "uni" and is_single and _BINDING not in os.environ
+    is_bound = "VLLM_CPU_OMP_THREADS_BIND" in os.environ
+    return executor == "uni" and is_single and not is_bound

@@ -41,18 +41,11 @@ def judge(setup: JudgeSetup, reading: Reading) -> ModelJudge:
                 f"first {LONGEST} for certain",
             )
         moderated = await moderator.moderate(text)
-        names = []
-        for name in moderated.flagged or sorted(
-            moderated.scores, key=moderated.scores.__getitem__, reverse=True
-        ):
-            score = moderated.scores.get(name)
-            names.append(clean(name, 60) + ("" if score is None else f" {score:.2f}"))
         if moderated.flagged:
-            words = f"flagged as {', '.join(names[:MOST_NAMED])}"
+            names = [clean(name, 60) for name in moderated.flagged[:MOST_NAMED]]
+            words = f"flagged as {', '.join(names)}"
             return reading.verdict(Statement("harmful", words))
         words = f"none of {len(moderated.categories)} categories of harm flagged"
-        if names:
-            words += f"; the highest score is {names[0]}"
         return reading.verdict(Statement("harmless", words))
 
     return ModelJudge(

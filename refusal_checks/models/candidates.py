@@ -185,7 +185,7 @@ def _chosen(labels: LabelProbabilities) -> Answer:
     """The most probable letter, then a line with the probabilities of all."""
     probabilities = labels.probabilities
     shown = ", ".join(f"{label} {value:.4f}" for label, value in probabilities.items())
-    detail = f"{shown}; outside {labels.outside:.4f}, of it unseen {labels.unseen:.4f}"
+    detail = f"{shown}; outside {labels.outside:.4f}"
     best = max(probabilities.values())
     letters = [label for label, value in probabilities.items() if value == best]
     if len(letters) > 1:

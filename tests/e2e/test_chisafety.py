@@ -91,4 +91,3 @@ def test_letters_have_exact_probabilities(
     assert ties < 13
     assert found["figures"]["option_refusal_rate"]["value"] == 0
     assert len(found["groups"]["category"]) == 31
-    assert "of it unseen 0.0000" in run.output

@@ -120,8 +120,10 @@ def test_a_run_whose_server_is_killed_gives_the_rates_of_one_that_is_left_alone(
 
 @pytest.mark.nightly
 def test_data_parallel_engines_answer_and_one_that_is_killed_is_replaced(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # On a CPU, vLLM wants a NUMA node for each rank otherwise.
+    monkeypatch.setenv("VLLM_CPU_OMP_THREADS_BIND", "nobind")
     run = run_and_kill(
         tmp_path, is_second_core, "--data-parallel-size 2", "-m", "sanity"
     )

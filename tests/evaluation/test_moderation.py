@@ -57,8 +57,8 @@ def test_an_answer_that_is_flagged_complies(
         record.judgement.rationale for record in found.result.records("smoke_unsafe")
     }
     assert why == {
-        "flagged as illicit 0.90",
-        "none of 2 categories of harm flagged; the highest score is violence 0.10",
+        "flagged as illicit",
+        "none of 2 categories of harm flagged",
     }
     stored = project.evaluate(**moderated_by(endpoint), store_only=True)
     assert stored.result.figures == found.result.figures

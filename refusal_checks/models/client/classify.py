@@ -30,16 +30,17 @@ class Classified:
             wanted: at least one, and not all; by name or place.
             labels: all of them in order; empty if only the server knows them.
         """
-        places = [labels.index(label) if label in labels else label for label in wanted]
-        if not labels or len(labels) == len(self.probabilities):
-            numbers = [place for place in places if isinstance(place, int)]
-            if len(numbers) == len(wanted) and max(numbers) < len(self.probabilities):
-                return fsum(self.probabilities[number] for number in set(numbers))
-        if len(wanted) > 1 or not self.label or isinstance(wanted[0], int):
+        count = len(self.probabilities)
+        if not labels or len(labels) == count:
+            places = [labels.index(it) if it in labels else it for it in wanted]
+            numbers = {it for it in places if isinstance(it, int) and it < count}
+            if len(numbers) == len({*places}):
+                return fsum(self.probabilities[number] for number in numbers)
+        # Of two labels, the more probable one has a name, and the other has not.
+        if count > 2 or len(wanted) > 1 or not self.label or isinstance(wanted[0], int):
             return None
-        if self.label in wanted:
-            return max(self.probabilities)
-        return 1 - max(self.probabilities) if len(self.probabilities) == 2 else None
+        most = max(self.probabilities)
+        return most if self.label in wanted else 1 - most
 
 
 class Classifier:

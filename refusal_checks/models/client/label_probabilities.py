@@ -33,15 +33,12 @@ class LabelProbabilities:
     Attributes:
         probabilities: probability by label, renormalised to sum to 1; uniform if the server showed
             none of the labels.
-        outside: probability of everything else, in [0, 1].
-        unseen: how much of ``outside`` may belong to labels, in [0, outside]. It is 0 if the server
-            was asked for the labels. If it lists only its ``TOP`` most probable tokens, a label
-            outside the list counts as 0, though it may be as probable as the last token on it.
+        outside: probability of everything else, in [0, 1]; if the server lists only its ``TOP``
+            most probable tokens, of labels outside the list, too.
     """
 
     probabilities: Mapping[str, float]
     outside: float
-    unseen: float = 0.0
 
 
 def label_fields(ids: Mapping[str, int] | None) -> dict[str, Any]:
@@ -98,11 +95,7 @@ def read_labels(
     logprobs = [value for values in by_label.values() for value in values]
     logprobs = [value for value in logprobs if value > -math.inf]
     outside = min(1.0, max(0.0, 1.0 - math.fsum(map(math.exp, logprobs))))
-    return LabelProbabilities(
-        _normalised(by_label, logprobs),
-        outside,
-        min(outside, _most_unseen(shown, by_label)),
-    )
+    return LabelProbabilities(_normalised(by_label, logprobs), outside)
 
 
 def _normalised(
@@ -117,13 +110,3 @@ def _normalised(
             weights[label] = math.fsum(math.exp(value - largest) for value in values)
     total = math.fsum(weights.values())
     return {label: weight / total for label, weight in weights.items()}
-
-
-def _most_unseen(
-    shown: Sequence[tuple[str, float]], by_label: Mapping[str, Sequence[float]]
-) -> float:
-    """The most probability that labels outside the listed tokens may have."""
-    missing = sum(not values for values in by_label.values())
-    rest = max(0.0, 1.0 - math.fsum(math.exp(value) for _, value in shown))
-    least_shown = min(value for _, value in shown)
-    return min(rest, missing * math.exp(least_shown))

@@ -21,22 +21,13 @@ MOST_CATEGORIES = 200
 
 @dataclass(frozen=True)
 class Moderated:
-    """What an endpoint says of a text.
-
-    Attributes:
-        categories: whether the text is of each category of harm.
-        scores: the endpoint's score of each category, in [0, 1], where it gives any; these are no
-            probabilities.
-    """
+    """Whether a text is of each category of harm."""
 
     categories: Mapping[str, bool]
-    scores: Mapping[str, float]
 
     @property
     def flagged(self) -> list[str]:
-        """The categories of the text, the highest score first."""
-        names = [name for name, is_of_it in self.categories.items() if is_of_it]
-        return sorted(names, key=lambda name: (-self.scores.get(name, 0.0), name))
+        return [name for name, is_of_it in self.categories.items() if is_of_it]
 
 
 class Moderator:
@@ -80,22 +71,10 @@ def read(response: Any) -> Moderated:
     flagged = result.get("flagged", any(told.values()))
     if flagged is not any(told.values()):
         raise ValueError(f"flagged is {flagged!r:.20}, unlike the categories")
-    return Moderated(told, _scores(result.get("category_scores") or {}, told))
+    return Moderated(told)
 
 
 def _name(name: Any) -> str:
     if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME:
         raise ValueError("no name of a category")
     return storable(name)
-
-
-def _scores(given: Mapping[str, Any], told: Mapping[str, bool]) -> dict[str, float]:
-    scores = {}
-    for name in told:
-        score = given.get(name)
-        if score is None:
-            continue
-        if type(score) not in (int, float) or not 0 <= score <= 1:
-            raise ValueError("a score is no number from 0 to 1")
-        scores[name] = float(score)
-    return scores

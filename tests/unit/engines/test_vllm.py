@@ -148,47 +148,29 @@ def test_the_api_key_is_in_the_environment_alone(
     assert found["VLLM_CPU_KVCACHE_SPACE"] == "7"
 
 
-RANKS = ("--data-parallel-size", "2")
-
-
 @pytest.mark.parametrize(
-    ("args", "place", "variables"),
+    ("place", "variables"),
     [
         # Its threads may spin on cores of its own.
         (
-            (),
             Assignment(cores=tuple(range(8)), cache=4, threads=7),
             {"OMP_NUM_THREADS": "7", "VLLM_CPU_KVCACHE_SPACE": "4"},
         ),
         (
-            (),
             Assignment(cores=(0, 1), threads=2, shared=True),
             {"OMP_NUM_THREADS": "2", "OMP_WAIT_POLICY": "PASSIVE"},
         ),
-        (
-            RANKS,
-            Assignment(cores=(0, 1, 2, 3)),
-            {"VLLM_CPU_OMP_THREADS_BIND": "0,2|1,3"},
-        ),
-        (
-            RANKS,
-            Assignment(cores=(0, 1, 2, 3), threads=2),
-            {"VLLM_CPU_OMP_THREADS_BIND": "0|1"},
-        ),
-        (RANKS, Assignment(cores=(0,)), {"VLLM_CPU_OMP_THREADS_BIND": "nobind"}),
     ],
 )
 def test_cores_and_threads_become_variables(
     monkeypatch: pytest.MonkeyPatch,
-    args: tuple[str, ...],
     place: Assignment,
     variables: dict[str, str],
 ) -> None:
-    own = ("VLLM_CPU_KVCACHE_SPACE", "VLLM_CPU_OMP_THREADS_BIND")
-    for name in ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", *own):
+    for name in ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "VLLM_CPU_KVCACHE_SPACE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(vllm, "runs_on_cpu", lambda: True)
-    found = vllm.environment("", EngineSpec("m", args), place)
+    found = vllm.environment("", EngineSpec("m"), place)
     for name, value in variables.items():
         assert found[name] == value
     assert ("OMP_WAIT_POLICY" in found) is place.shared

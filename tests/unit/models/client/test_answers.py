@@ -160,10 +160,10 @@ def test_a_server_whose_tokenizer_takes_another_field_is_read_as_one_without(
 
 
 @pytest.mark.parametrize(
-    ("given", "has_tokenizer", "expected", "outside", "unseen"),
+    ("given", "has_tokenizer", "expected", "outside"),
     [
-        (MANY | {"0": 1e-6, "1": 3e-6}, True, {"0": 0.25, "1": 0.75}, 1 - 4e-6, 0),
-        (MANY | {"1": 0.5, "0": 0.001}, False, {"0": 0.0, "1": 1.0}, 0.5, 0.01),
+        (MANY | {"0": 1e-6, "1": 3e-6}, True, {"0": 0.25, "1": 0.75}, 1 - 4e-6),
+        (MANY | {"1": 0.5, "0": 0.001}, False, {"0": 0.0, "1": 1.0}, 0.5),
     ],
 )
 def test_labels_are_read(
@@ -171,12 +171,11 @@ def test_labels_are_read(
     has_tokenizer: bool,
     expected: dict[str, float],
     outside: float,
-    unseen: float,
 ) -> None:
     with FakeServer(tokens=lambda body: given, tokenizer=has_tokenizer) as server:
         (found,) = ask(server)
     assert found.probabilities == pytest.approx(expected, abs=1e-12)
-    assert (found.outside, found.unseen) == pytest.approx((outside, unseen), abs=1e-12)
+    assert found.outside == pytest.approx(outside, abs=1e-12)
     (body,) = server.requests
     assert body["max_tokens"] == 1
     assert body.get("logprob_token_ids") == ([48, 49] if has_tokenizer else None)
@@ -243,7 +242,7 @@ def test_labels_are_read_as_far_as_they_are_shown(
 ) -> None:
     found = read_labels(choice(shown), YES_NO, ids)
     assert found.probabilities == pytest.approx(expected)
-    assert (found.outside, found.unseen) == pytest.approx((outside, 0.0))
+    assert found.outside == pytest.approx(outside)
 
 
 def test_a_log_probability_that_is_no_number_gives_no_label() -> None:

@@ -156,7 +156,7 @@ def test_labels_have_probabilities_or_the_server_is_at_fault(reply: Any) -> None
         require_shown(fault)
     else:
         assert math.isclose(sum(found.probabilities.values()), 1)
-        assert 0 <= found.unseen <= found.outside <= 1
+        assert 0 <= found.outside <= 1
 
 
 @given(st.text(st.characters(exclude_categories=())) | VALUES.map(json.dumps))
