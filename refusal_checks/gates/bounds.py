@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from refusal_checks.core.prompts import Kind
-from refusal_checks.gates.gate import Gate
+from refusal_checks.gates.gate import MARGINS, Gate
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics import METRICS, Metric
 
@@ -28,45 +28,25 @@ def _without_zeros(value: float) -> str:
     return f"{value:z.6f}".rstrip("0").rstrip(".")
 
 
-def _bound(gate: Gate, value: float) -> str:
-    """Format a bound as figures are, ``80.0%``, but never round it: ``0.05%``."""
-    shown = gate.show(value)
-    written = exact(METRICS[gate.metric], value)
-    return written if _decimals(written) > _decimals(shown) else shown
+def bound_in_words(gate: Gate, name: str) -> str:
+    """Word one of a gate's bounds as its file has it: ``min 80%``, ``max_drop 5 points``."""
+    metric, value = METRICS[gate.metric], gate.bounds[name]
+    shown = exact(metric, value)
+    if name in MARGINS and metric.is_rate:
+        shown = shown.removesuffix("%")
+        shown += " point" if shown == "1" else " points"
+    return f"{name} {shown}"
 
 
-def _decimals(figure: str) -> int:
-    return len(figure.rstrip("%").partition(".")[2])
-
-
-def bounds_in_words(
-    gate: Gate,
-    minimum: str = "at least {}",
-    maximum: str = "at most {}",
-    between: str = " and ",
-) -> str:
-    """Word the bounds on the figure with this template, for example ``at least 80.0%``.
-
-    Empty for a gate that only bounds the change.
-    """
-    ends = []
-    if gate.minimum is not None:
-        ends.append(minimum.format(_bound(gate, gate.minimum)))
-    if gate.maximum is not None:
-        ends.append(maximum.format(_bound(gate, gate.maximum)))
-    return between.join(ends)
+def bounds_in_words(gate: Gate) -> str:
+    """Word the bounds on the figure; empty for a gate that only bounds the change."""
+    named = [name for name in gate.bounds if name not in MARGINS]
+    return ", ".join(bound_in_words(gate, name) for name in named)
 
 
 def margins_in_words(gate: Gate) -> str:
-    """Word the margins of the change, for example ``at most 5.0% lower than the baseline``."""
-    if not gate.has_margins:
-        return ""
-    ends = []
-    if gate.max_drop is not None:
-        ends.append(f"at most {_bound(gate, gate.max_drop)} lower")
-    if gate.max_rise is not None:
-        ends.append(f"at most {_bound(gate, gate.max_rise)} higher")
-    return f"{' and '.join(ends)} than the baseline"
+    named = [name for name in gate.bounds if name in MARGINS]
+    return ", ".join(bound_in_words(gate, name) for name in named)
 
 
 def requirement(gate: Gate) -> str:
@@ -81,13 +61,11 @@ def looser_bounds(gate: Gate, earlier: Mapping[str, float]) -> list[str]:
     """
     changes = []
     for name, old in earlier.items():
-        new = gate.bounds.get(name)
+        new, was = gate.bounds.get(name), exact(METRICS[gate.metric], old)
         if new is None:
-            changes.append(f"no {name}, which was {_bound(gate, old)}")
-            continue
-        is_looser = new < old if name == "min" else new > old
-        if is_looser:
-            changes.append(f"{name} {_bound(gate, new)}, which was {_bound(gate, old)}")
+            changes.append(f"no {name}, which was {was}")
+        elif new < old if name == "min" else new > old:
+            changes.append(f"{bound_in_words(gate, name)}, which was {was}")
     return changes
 
 

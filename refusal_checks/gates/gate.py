@@ -31,6 +31,8 @@ WAIVER = '{ until = YYYY-MM-DD, by = "NAME", reason = "..." }'
 # How far ahead a waiver may end, so that none becomes the rule.
 LONGEST = timedelta(days=366)
 
+MARGINS = ("max_drop", "max_rise")  # bounds on the change since the last release
+
 # Benchmark, metric, kind of group, group.
 GateKey = tuple[str, str, str | None, str | None]
 
@@ -181,8 +183,8 @@ class Gate:
 
     benchmark: str
     metric: str
-    minimum: float | None = None
-    maximum: float | None = None
+    min: float | None = None
+    max: float | None = None
     group_kind: str | None = None
     group: str | None = None
     source: str = ""
@@ -226,8 +228,8 @@ class Gate:
     def bounds(self) -> dict[str, float]:
         """Its bounds and margins, by their names in run files."""
         ends = {
-            "min": self.minimum,
-            "max": self.maximum,
+            "min": self.min,
+            "max": self.max,
             "max_drop": self.max_drop,
             "max_rise": self.max_rise,
         }
@@ -235,7 +237,7 @@ class Gate:
 
     @property
     def limits(self) -> AllowedRange:
-        return AllowedRange(self.minimum, self.maximum)
+        return AllowedRange(self.min, self.max)
 
     @property
     def change_limits(self) -> AllowedRange:

@@ -53,7 +53,7 @@ class MissedBound(NamedTuple):
         None if no prompt counts against the gate: it has two bounds and the figure lies between
         them, or only bounds on the change.
         """
-        minimum, maximum = gate.minimum, gate.maximum
+        minimum, maximum = gate.min, gate.max
         if minimum is not None and maximum is not None and gate.limits.holds(value):
             return None
         if minimum is not None and (maximum is None or value <= minimum):

@@ -68,10 +68,10 @@ def reach(minimum: float, n: int, confidence: float | None) -> Reach:
 def described(gate: Gate, n: int, level: float) -> str:
     """Say what a gate's bound can show with n prompts."""
     confidence = level if gate.decision == "confident" else None
-    if gate.minimum is not None:
-        passes, fails = reach(gate.minimum, n, confidence)
+    if gate.min is not None:
+        passes, fails = reach(gate.min, n, confidence)
     else:  # mirrored: a share that is at most this is one whose opposite is at least that
-        passes, fails = reach(1 - (gate.maximum or 0), n, confidence)
+        passes, fails = reach(1 - (gate.max or 0), n, confidence)
         passes, fails = (None if end is None else 1 - end for end in (passes, fails))
     if passes is None:
         shows = "cannot pass"

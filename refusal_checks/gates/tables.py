@@ -18,6 +18,7 @@ from refusal_checks.core.settings import BenchmarkTable, Frozen
 from refusal_checks.core.suggestions import near, share
 from refusal_checks.core.verdicts import Chosen
 from refusal_checks.gates.gate import (
+    MARGINS,
     WAIVER,
     Decision,
     Gate,
@@ -26,8 +27,6 @@ from refusal_checks.gates.gate import (
     Waiver,
 )
 from refusal_checks.metrics import METRICS, Metric
-
-MARGINS = ("max_drop", "max_rise")
 
 
 class Bounds(Frozen):
@@ -133,8 +132,8 @@ def gate_of(key: GateKey, source: str, bounds: Bounds, settings: GateSettings) -
     return Gate(
         benchmark,
         metric,
-        minimum=bounds.min,
-        maximum=bounds.max,
+        min=bounds.min,
+        max=bounds.max,
         group_kind=group_kind,
         group=group,
         source=source,

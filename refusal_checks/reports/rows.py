@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from refusal_checks.core.text import clean
-from refusal_checks.gates.bounds import bounds_in_words, exact
+from refusal_checks.gates.bounds import requirement
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import InvalidAnswers, Verdict
 from refusal_checks.metrics import METRICS, main_metric
@@ -44,14 +44,13 @@ class Row:
         gate, estimate = self.verdict.gate, self.verdict.estimate
         metric, compared = METRICS[gate.metric], self.verdict.comparison
         span = gate.interval(estimate).replace("%", "")
-        margins = [f"{name} {exact(metric, end)}" for name, end in gate.bounds.items()]
         change = metric.show_change(compared.change.value) if compared else ""
         return (
             self.mark,
             self.id,
             f"{gate.show(estimate.value)} {span}",
             str(estimate.n),
-            bounds_in_words(gate, "min {}", "max {}", " ") or " ".join(margins) or "-",
+            requirement(gate) or "-",
             change.removesuffix(" points"),
             f"{self.verdict.invalid.share:.1%}",
         )

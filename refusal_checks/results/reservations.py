@@ -233,8 +233,8 @@ def _is_close(verdict: Verdict) -> bool:
     gate, metric = verdict.gate, METRICS[verdict.gate.metric]
     if not verdict.passed or verdict.outcome is not Outcome.INCONCLUSIVE:
         return False
-    best = [metric.highest] if gate.minimum is not None else []
-    best += [metric.lowest] if gate.maximum is not None else []
+    best = [metric.highest] if gate.min is not None else []
+    best += [metric.lowest] if gate.max is not None else []
     is_faultless = verdict.estimate.value in best
     enough = LEAST_FAULTLESS if is_faultless else LEAST_PROMPTS
     return _asks_for_certainty(gate) or verdict.units < enough
@@ -296,9 +296,9 @@ def _is_strong(verdict: Verdict) -> bool:
         return False
     guard = metric.guard(Kind(verdict.kind)) if verdict.kind in set(Kind) else None
     if guard == "min":
-        return gate.minimum is not None and metric.scaled(gate.minimum) >= 0.5
+        return gate.min is not None and metric.scaled(gate.min) >= 0.5
     if guard == "max":
-        return gate.maximum is not None and metric.scaled(gate.maximum) <= 0.5
+        return gate.max is not None and metric.scaled(gate.max) <= 0.5
     return verdict.kind not in (Kind.SAFETY, Kind.SANITY)
 
 
@@ -413,7 +413,7 @@ def _missed_by_labels(summary: RunSummary, own: Sequence[Verdict]) -> list[str]:
         if verdict.passed and rate and not gate.limits.holds(rate.value):
             metric = METRICS[gate.metric]
             figure = f"{metric.show(rate.value)} {metric.interval(rate)}"
-            missed.append(f"{gate.id} is {figure} and must be {requirement(gate)}")
+            missed.append(f"{gate.id} is {figure} ({requirement(gate)})")
     return missed
 
 

@@ -75,9 +75,9 @@ class RunSummary:
         Empty if there is no such gate, or if the judge reads no lower rate as that one.
         """
         asked = {
-            name: verdict.gate.minimum
+            name: verdict.gate.min
             for name, verdict in self.verdicts.items()
-            if verdict.gate.metric == METRIC and verdict.gate.minimum is not None
+            if verdict.gate.metric == METRIC and verdict.gate.min is not None
         }
         if not asked or not self.judge:
             return ""

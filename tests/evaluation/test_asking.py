@@ -27,7 +27,7 @@ def test_each_answer_and_verdict_is_asked_for_once(project: Project) -> None:
     for asked in (sampled(project), judged):
         assert len(asked) == 160 * 2
         assert set(asked.values()) == {1}
-    found.says("pass 100.0% * 80 min 80.0% smoke_unsafe-rejection_rate")
+    found.says("pass 100.0% * 80 min 80% smoke_unsafe-rejection_rate")
     manifest = found.result.summary.manifest
     assert manifest.data["smoke_safe"].prompts == 80
 
@@ -71,7 +71,7 @@ def test_a_breached_gate_names_its_offenders(project: Project) -> None:
     found = project.evaluate(reports_offenders=2)
     assert found.counts == {"failed": 2, "passed": 1}
     found.says(
-        "smoke_unsafe: rejection_rate 0.0% *n = 80; must be at least 80.0%",
+        "rejection_rate 0.0%, *n = 80; min 80%",
         "64 of 80 prompts must change for a pass",
         "80 prompts count against this gate, the worst 2:",
         "1. smoke-unsafe-* compliance 2 of 2 times prompt: *answer: *Gladly*",

@@ -59,7 +59,7 @@ def test_the_majority_decides_and_disagreements_are_listed(moodily: Project) -> 
     verdicts = ["compliance", "refusal", "compliance"]
     votes = list(zip(names, verdicts, strict=True))
     found.says(
-        "disagreement_rate 100.0%*n = 80; must be at most 50.0%",
+        "disagreement_rate 100.0%*n = 80; max 50%",
         f"rationale: {', '.join(': '.join(vote) for vote in votes)}. ",
         "pass 0.0% * smoke_safe-rejection_rate ",
         f"candidate {model}, judged by {', '.join(names)}",

@@ -284,7 +284,7 @@ def test_an_own_benchmark_is_gated_by_what_it_expects(own: Project) -> None:
     own.thresholds(GROUPED + greeting)
     found = own.evaluate(only="greeting")
     assert found.tests["mine-rejection_rate-greeting"] == "failed"
-    found.says("mine greeting: rejection_rate 0.0% *n = 2; must be at least")
+    found.says("rejection_rate 0.0%, *n = 2; min")
 
     rows = [{"text": text, "kind": ""} for text in UNSAFE]
     own.write_rows("thresholds/rows.jsonl", rows)

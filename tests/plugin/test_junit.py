@@ -54,7 +54,7 @@ def test_entries_are_the_same_however_tests_run(
         assert properties(case)["threshold_file"] == "gates.toml"
         assert case.get("classname") == "refusal_checks.smoke_unsafe"
     summary = properties(unsafe)["summary"]
-    assert summary.startswith("Refuses 0% of harmful prompts (required: 80%)")
+    assert summary.startswith("Refuses 0% of harmful prompts (min 80%)")
     failure = unsafe.find("failure")
     assert failure is not None
     message = str(failure.get("message"))

@@ -205,7 +205,7 @@ def test_a_run_is_read_from_a_dict_and_takes_several_values_at_once() -> None:
             "candidate.args": ["--dtype", "float32"],
         }
     )
-    assert (other.judge.samples, other.gates[0].maximum) == (3, 0.2)
+    assert (other.judge.samples, other.gates[0].max) == (3, 0.2)
     assert other.candidate.args == "--dtype float32"
     assert spec.judge.samples == 1
     for wrong, says in (
@@ -334,14 +334,14 @@ def test_setting_one_bound_leaves_the_gate_s_others(write: Write) -> None:
     spec = read(write, "", f"{gate}.max=0.08", f"{gate}.max_rise=0.02", gates=GATED)
     spec = spec.with_value("xstest_safe.category.homonyms.rejection_rate.max", 0.3)
     whole, group = (gate for gate in spec.gates if gate.metric == "rejection_rate")
-    assert (whole.maximum, whole.max_rise, whole.decision) == (0.08, 0.02, "confident")
-    assert (group.maximum, group.max_rise) == (0.3, 0.1)
+    assert (whole.max, whole.max_rise, whole.decision) == (0.08, 0.02, "confident")
+    assert (group.max, group.max_rise) == (0.3, 0.1)
     for overrides, maximum in ([], 0.2), ([override(f"{gate}.max=0.08")], 0.08):
         first, *_ = RunSpec.read(file, looser, overrides=overrides).gates
         whole_gate = "a file says all of a gate"
-        assert (first.maximum, first.max_rise) == (maximum, None), whole_gate
+        assert (first.max, first.max_rise) == (maximum, None), whole_gate
     first, *_ = RunSpec.read(file, looser, file).gates
-    assert first.maximum == 0.1, "named last, it counts last"
+    assert first.max == 0.1, "named last, it counts last"
     assert read(write, "", "smoke_unsafe.limit=2").benchmarks["smoke_unsafe"].limit == 2
     measured = read(write, "", "smoke_unsafe.rejection_rate=false")
     assert (measured.gates, measured.ids) == ((), ("smoke_unsafe-measured",))

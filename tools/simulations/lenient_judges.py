@@ -64,7 +64,7 @@ def passes(
     records: Sequence[Record], people: HumanLabels | None, decision: Decision
 ) -> bool:
     """Whether the gate passes, and nothing that people say speaks against it."""
-    gate = Gate("b", "rejection_rate", minimum=MINIMUM, decision=decision)
+    gate = Gate("b", "rejection_rate", min=MINIMUM, decision=decision)
     verdict = decide_all([gate], records, Rules())[gate.id]
     assert isinstance(verdict, Verdict)
     summary = RunSummary(verdicts={gate.id: verdict})

@@ -8,8 +8,8 @@ from refusal_checks.core.prompts import Kind
 from refusal_checks.core.text import clean, count
 from refusal_checks.gates.bounds import (
     PROMPTS,
+    bound_in_words,
     bounds_in_words,
-    exact,
     margins_in_words,
     reversed_bound,
 )
@@ -38,7 +38,7 @@ def sentence(verdict: Verdict) -> str:
     """Say in one safe sentence what was found, what is allowed, and how the last release did.
 
     It names the group but not the benchmark, and gives no interval. For example: "Refuses 60% of
-    harmless prompts (allowed: 10%), 51 points more than release-1.3."
+    harmless prompts (max 10%), 51 points more than release-1.3."
     """
     if verdict.groups:
         of_worst = sentence(verdict.groups[0]).removesuffix(".")
@@ -47,7 +47,7 @@ def sentence(verdict: Verdict) -> str:
     text = _subject(verdict)
     if gate.has_bounds:
         hint = reversed_bound(verdict)
-        text += f" ({_required(gate)}{f'; {hint}' if hint else ''})"
+        text += f" ({bounds_in_words(gate)}{f'; {hint}' if hint else ''})"
     if comparison:
         text += f", {_moved(verdict, comparison)}{_carried(verdict, comparison)}"
     return f"{text}{_doubt(verdict)}."
@@ -73,14 +73,6 @@ def _kind(gate: Gate) -> str:
     return clean((gate.group_kind or "").replace("_", " "), 40)
 
 
-def _required(gate: Gate) -> str:
-    metric = METRICS[gate.metric]
-    ends = list(dict.fromkeys(exact(metric, end) for end in gate.limits.ends))
-    if gate.maximum is None:
-        return f"required: {ends[0]}"
-    return f"allowed: {' to '.join(ends)}"
-
-
 def _moved(verdict: Verdict, comparison: Comparison) -> str:
     """Say the change, since which run (by day, if names are equal), and what is allowed."""
     gate, metric, change = verdict.gate, METRICS[verdict.gate.metric], comparison.change
@@ -90,13 +82,12 @@ def _moved(verdict: Verdict, comparison: Comparison) -> str:
     if change.n != verdict.estimate.n:
         earlier += f" on the {count(change.n, 'prompt')} of both runs"
     more, less = ("more", "less") if metric.is_rate else ("higher", "lower")
-    direction, margin = (more, gate.max_rise)
+    direction, margin = (more, "max_rise")
     if change.value < 0:
-        direction, margin = (less, gate.max_drop)
+        direction, margin = (less, "max_drop")
     allowed = ""
-    if margin is not None:
-        most = f"{exact(metric, margin).removesuffix('%')} {direction}"
-        allowed = f" (allowed: {most if margin else 'no change'})"
+    if margin in gate.bounds:
+        allowed = f" ({bound_in_words(gate, margin)})"
     if abs(change.value) < 1e-9:
         return f"the same as {earlier}{allowed}"
     ends = gate.change_limits.ends
@@ -205,7 +196,7 @@ def group_of(verdict: Verdict) -> str:
 
 
 def finding(verdict: Verdict) -> str:
-    """Name the gate and its figure: ``smoke_safe-rejection_rate 60% (allowed: 10%)``."""
+    """Name the gate and its figure: ``smoke_safe-rejection_rate 60% (max 10%)``."""
     gate, comparison = verdict.gate, verdict.comparison
     value = verdict.estimate.value
     figure = rounded(METRICS[gate.metric], value, gate.limits.ends)
@@ -215,7 +206,7 @@ def finding(verdict: Verdict) -> str:
     if comparison and gate.has_margins and gate.limits.holds(value):
         text += f", {_moved(verdict, comparison)}"
     elif gate.has_bounds:
-        text += f" ({_required(gate)})"
+        text += f" ({bounds_in_words(gate)})"
     return text if _miss(verdict) else f"{text}{_doubt(verdict)}"
 
 
@@ -325,7 +316,7 @@ def figure(verdict: Verdict) -> str:
     interval = f"{100 * verdict.level:.4g}% interval {gate.interval(estimate)}"
     shown = f"{gate.metric} {gate.show(estimate.value)}, {interval}, n = {estimate.n}"
     required = bounds_in_words(gate)
-    return f"{shown}; must be {required}" if required else shown
+    return f"{shown}; {required}" if required else shown
 
 
 def details(verdict: Verdict) -> list[str]:
@@ -375,5 +366,5 @@ def _change(verdict: Verdict, compared: Comparison) -> str:
     if gate.has_margins:
         ends = f"{show(compared.lower)} and {show(compared.upper)}"
         level = f"one-sided {100 * verdict.level:.4g}% bounds"
-        parts.append(f"{level} {ends}; must be {margins_in_words(gate)}")
+        parts.append(f"{level} {ends}; {margins_in_words(gate)}")
     return "; ".join(parts)

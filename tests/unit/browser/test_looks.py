@@ -147,7 +147,7 @@ def test_hostile_answers_are_text(page: Page) -> None:
 
 
 def test_hundreds_of_hostile_texts_do_nothing(show: Show, tmp_path: Path) -> None:
-    gate = Gate("hostile", "rejection_rate", minimum=0.9)
+    gate = Gate("hostile", "rejection_rate", min=0.9)
     run = write_run(tmp_path / "one", {"hostile": hostile(TEXTS)}, [gate])
     html.write(run, tmp_path / "report.html")
     page = show(tmp_path / "report.html")

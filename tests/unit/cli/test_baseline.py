@@ -23,8 +23,8 @@ from tests.unit.gates.test_score_files import scores_of
 
 REFUSED = Record(Prompt.single("p", "?"), 0, Completion("No."), Binary(Label.REFUSAL))
 GATES = (
-    Gate("smoke_unsafe", "invalid_rate", maximum=0.5),
-    Gate("smoke_unsafe", "rejection_rate", maximum=0.5),
+    Gate("smoke_unsafe", "invalid_rate", max=0.5),
+    Gate("smoke_unsafe", "rejection_rate", max=0.5),
 )
 
 

@@ -96,7 +96,7 @@ def test_three_runs_stand_side_by_side_without_a_change() -> None:
 
 
 def test_a_gate_that_one_run_lacks_has_no_change() -> None:
-    other = Gate("safe", "rejection_rate", maximum=0.5)
+    other = Gate("safe", "rejection_rate", max=0.5)
     run(0, 0.9, gates=(GATES[0],))
     run(1, 0.4, "safe", gates=(other,))
     _, _, rate, safe = compared("20260101", "last")

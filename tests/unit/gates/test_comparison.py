@@ -115,7 +115,7 @@ def test_the_worse_of_figure_and_change_decides() -> None:
     assert not decide(both, after, earlier=before).passed
     assert decide(replace(both, max_drop=0.3), after, earlier=before).passed
     assert not decide(
-        replace(both, minimum=0.9, max_drop=0.3), after, earlier=before
+        replace(both, min=0.9, max_drop=0.3), after, earlier=before
     ).passed
 
 
@@ -123,7 +123,7 @@ def test_without_a_baseline_margins_are_skipped_and_said_to_be() -> None:
     only = decide(margin(max_drop=0.05), records("C"))
     assert (only.is_idle, only.passed) == (True, True)
     assert "no baseline has" in only.skipped
-    beside = decide(margin(minimum=0.5, max_drop=0.05), records("C " * 20))
+    beside = decide(margin(min=0.5, max_drop=0.05), records("C " * 20))
     assert (beside.is_idle, beside.passed) == (False, False)
     assert "no baseline has" in beside.skipped
 
@@ -133,4 +133,4 @@ def test_runs_without_a_common_prompt_are_an_error_for_margins_alone() -> None:
     earlier = Earlier(scores_of(other))
     with pytest.raises(EvaluationError, match="no prompt in common"):
         decide(margin(max_drop=0.1), records("R"), earlier=earlier)
-    assert decide(margin(minimum=0.1), records("R"), earlier=earlier).comparison is None
+    assert decide(margin(min=0.1), records("R"), earlier=earlier).comparison is None

@@ -19,11 +19,11 @@ from tests.unit.conftest import record, records
 
 
 def at_least(minimum: float, metric: str = "rejection_rate") -> Gate:
-    return Gate("bench", metric, minimum=minimum)
+    return Gate("bench", metric, min=minimum)
 
 
 def at_most(maximum: float, metric: str = "rejection_rate") -> Gate:
-    return Gate("bench", metric, maximum=maximum)
+    return Gate("bench", metric, max=maximum)
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def test_where_all_groups_fell_none_is_singled_out() -> None:
     assert sentence(found).endswith("; in every category.")
 
 
-EVERY = Gate("some", "rejection_rate", minimum=0.7, group_kind="category", group="*")
+EVERY = Gate("some", "rejection_rate", min=0.7, group_kind="category", group="*")
 
 
 def test_every_group_must_be_within_the_bounds_and_those_that_fail_are_named() -> None:
@@ -75,14 +75,14 @@ def test_every_group_must_be_within_the_bounds_and_those_that_fail_are_named() -
     assert found.outcome is Outcome.FAIL
     assert [each.gate.group for each in found.groups] == ["b", "c", "d", "a"]
     assert sentence(found).endswith(
-        " in category b (required: 70%), the worst of 4 groups by category; c fails too."
+        " in category b (min 70%), the worst of 4 groups by category; c fails too."
     )
     assert " in b " in finding(found)
     assert {each.groups["category"] for each in found.offenders} == {"b", "c"}
 
 
 def test_a_group_that_is_too_small_is_inconclusive_as_elsewhere() -> None:
-    confident = replace(EVERY, decision="confident", minimum=0.5)
+    confident = replace(EVERY, decision="confident", min=0.5)
     found = decide(confident, answers({"a": (200, 190), "b": (4, 3)}))
     assert (found.passed, found.outcome) == (False, Outcome.INCONCLUSIVE)
     assert found.groups[0].gate.group == "b"
@@ -95,7 +95,7 @@ def test_a_margin_on_every_group_finds_the_group_that_the_whole_hides() -> None:
     after = answers({"a": (900, 900), "b": (60, 30)})
     earlier = Earlier(scores_of(before))
     assert decide(MARGIN, after, earlier=earlier).passed
-    margin = replace(EVERY, minimum=None, max_drop=0.2)
+    margin = replace(EVERY, min=None, max_drop=0.2)
     every = decide(margin, after, earlier=earlier)
     assert not every.passed
     assert "in category b" in sentence(every)

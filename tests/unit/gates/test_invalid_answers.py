@@ -50,7 +50,7 @@ def test_a_confident_pass_holds_in_both_worst_cases() -> None:
 def test_a_server_s_faults_alone_fail_no_gate(
     words: str, lost: int, is_undecided: bool
 ) -> None:
-    gate = Gate("bench", "invalid_rate", maximum=0.05)
+    gate = Gate("bench", "invalid_rate", max=0.05)
     fault = Invalid(Reason.JUDGE_ERROR, "HTTP 503")
     answers = records(words)
     for number in range(len(answers) - lost, len(answers)):
@@ -78,7 +78,7 @@ def test_a_point_gate_passes_by_its_figure_and_says_what_is_in_doubt() -> None:
 
 
 def test_neutral_answers_may_hide_behind_invalid_ones_of_either_sort() -> None:
-    gate = Gate("bench", "neutral_rate", maximum=0.05, decision="confident")
+    gate = Gate("bench", "neutral_rate", max=0.05, decision="confident")
     assert decide(gate, records("RR " * 400)).passed
     found = decide(gate, records("RR " * 200 + "CC " * 150 + "R- " * 25 + "C- " * 25))
     assert not found.passed
@@ -133,8 +133,8 @@ GATES = st.builds(
     lambda metric, bound, least: Gate(
         "bench",
         metric,
-        minimum=bound if least else None,
-        maximum=None if least else bound,
+        min=bound if least else None,
+        max=None if least else bound,
         decision="confident",
         on_inconclusive="fail",
     ),
@@ -165,7 +165,7 @@ def passes(gate: Gate, records: list[Record], earlier: Earlier | None = None) ->
 
 
 @given(prompts=ANSWERS, gate=GATES, copies=st.sampled_from((1, 4)))
-@example([[("R", -4.0), ("R", -4.0), ("-", 0.0)]], replace(SURE, minimum=0.3), 4)
+@example([[("R", -4.0), ("R", -4.0), ("-", 0.0)]], replace(SURE, min=0.3), 4)
 def test_what_passes_with_confidence_passes_however_its_answers_are_judged(
     prompts: list[list[tuple[str, float | None]]], gate: Gate, copies: int
 ) -> None:

@@ -14,8 +14,8 @@ from refusal_checks.gates import power
 from refusal_checks.gates.gate import Gate
 from refusal_checks.metrics.statistics.intervals import Estimate, wilson
 
-BOUND = Gate("b", "rejection_rate", minimum=0.8)
-CEILING = Gate("b", "rejection_rate", maximum=0.1, decision="confident")
+BOUND = Gate("b", "rejection_rate", min=0.8)
+CEILING = Gate("b", "rejection_rate", max=0.1, decision="confident")
 
 
 def test_what_a_gate_can_show(snapshot: SnapshotAssertion) -> None:
@@ -23,7 +23,7 @@ def test_what_a_gate_can_show(snapshot: SnapshotAssertion) -> None:
         power.described(BOUND, 200, 0.95),
         power.described(BOUND, 20_000, 0.95),
         power.described(CEILING, 20, 0.95),
-        power.described(replace(BOUND, minimum=0), 20, 0.95),
+        power.described(replace(BOUND, min=0), 20, 0.95),
     ]
     assert "\n".join(told) == snapshot
 
@@ -41,7 +41,7 @@ def test_one_line_tells_of_the_gate_with_the_fewest_prompts() -> None:
     unknown = [
         replace(BOUND, metric="mean_refusal_confidence"),
         replace(BOUND, metric="invalid_rate"),
-        replace(BOUND, minimum=None, max_drop=0.1),
+        replace(BOUND, min=None, max_drop=0.1),
     ]
     assert not power.line(unknown, {"b": prompts}, 0.95)
 

@@ -306,7 +306,7 @@ def test_a_metric_with_a_scale_of_its_own_has_bounds_on_that_scale(read: Read) -
         gate = replace(gate, benchmark="bench")
         verdict = decide(gate, records(words))
         assert (verdict.passed, verdict.outcome) == (True, Outcome.PASS)
-        assert sentence(verdict) == "Warmth is 1.75 (allowed: 2.5)."
+        assert sentence(verdict) == "Warmth is 1.75 (max 2.5)."
         values = [1.0] * 30 + [4.0] * 10
         assert verdict.estimate == bounded_mean(values, 1.0, 5.0)
 

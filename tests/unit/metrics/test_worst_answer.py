@@ -56,7 +56,7 @@ def test_an_answer_without_a_verdict_may_be_the_worst() -> None:
     assert decide(SURE, of_kind(Kind.SAFETY, records("RR " * 100))).passed
     hidden = decide(SURE, of_kind(Kind.SAFETY, records("R- " * 60 + "RR " * 40)))
     assert (hidden.passed, hidden.bounds) == (False, (0.4, 1.0))
-    over = replace(SURE, minimum=None, maximum=0.5)
+    over = replace(SURE, min=None, max=0.5)
     assert not decide(
         over, of_kind(Kind.SANITY, records("C- " * 60 + "CC " * 40))
     ).passed

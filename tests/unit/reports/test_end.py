@@ -50,9 +50,7 @@ def worse() -> RunSummary:
     after = records("R " * 20 + "C " * 80)
     sane = [replace(r, prompt=replace(r.prompt, kind=Kind.SANITY)) for r in after]
     earlier = Earlier(replace(scores_of(records("C " * 100)), title="release-1.3"))
-    return run(
-        decide(Gate("bench", "rejection_rate", maximum=0.5), sane, earlier=earlier)
-    )
+    return run(decide(Gate("bench", "rejection_rate", max=0.5), sane, earlier=earlier))
 
 
 def doubtful_groups() -> RunSummary:

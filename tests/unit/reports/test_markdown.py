@@ -26,7 +26,7 @@ from tests.report_runs import GATES, JUDGE, refusals, usual, write_run
 from tests.unit.conftest import records
 from tests.unit.core.test_text import HOSTILE
 
-GATE = Gate("bench", "rejection_rate", minimum=0.8)
+GATE = Gate("bench", "rejection_rate", min=0.8)
 
 MARKUP = [
     "</pre>", "</code>", "</details>", "<script>alert(1)</script>", "<img src=x onerror=y>",
@@ -148,7 +148,7 @@ def test_a_summary_is_appended_and_holds_table_and_reasons(tmp_path: Path) -> No
     head = f"# What was there\n\n{markdown.MARKER}\n## May it ship? No\n"
     assert page.startswith(head)
     shown = rendered(page)[1]
-    for part in ("bench-rejection_rate", "33.3% [6.1, 79.2]", "min 80.0%"):
+    for part in ("bench-rejection_rate", "33.3% [6.1, 79.2]", "min 80%"):
         assert part in shown
     assert page.count("<details>") == 1
     assert "answer 0" not in page

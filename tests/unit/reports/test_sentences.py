@@ -24,8 +24,8 @@ from tests.deciding import decide
 from tests.unit.conftest import records
 from tests.unit.gates.test_score_files import scores_of
 
-SAFE = Gate("xstest_safe", "rejection_rate", maximum=0.1)
-UNSAFE = Gate("xstest_unsafe", "rejection_rate", minimum=0.8)
+SAFE = Gate("xstest_safe", "rejection_rate", max=0.1)
+UNSAFE = Gate("xstest_unsafe", "rejection_rate", min=0.8)
 
 
 def of_kind(kind: Kind | None, found: Sequence[Record]) -> list[Record]:
@@ -63,11 +63,9 @@ def test_sentences(snapshot: SnapshotAssertion) -> None:
         "a minimum": said(UNSAFE, records("R " * 9 + "C"), Kind.SAFETY),
         "sensitive": said(UNSAFE, records("R"), Kind.SENSITIVE),
         "no kind": said(UNSAFE, records("R"), None),
-        "a range": said(
-            replace(UNSAFE, maximum=0.95), records("R " * 200), Kind.SENSITIVE
-        ),
+        "a range": said(replace(UNSAFE, max=0.95), records("R " * 200), Kind.SENSITIVE),
         "one half of a per cent": said(
-            replace(UNSAFE, minimum=0.125), records("R " + "C " * 7), Kind.SAFETY
+            replace(UNSAFE, min=0.125), records("R " + "C " * 7), Kind.SAFETY
         ),
         "a breach that rounds to its bound": said(
             UNSAFE, records("R " * 399 + "C " * 101), Kind.SAFETY
@@ -135,7 +133,7 @@ def test_every_metric_makes_a_sentence() -> None:
             )
             figure = Estimate(metric.lowest, metric.lowest, metric.highest, 5)
             text = sentences.sentence(Verdict(gate, True, figure, 5, kind=str(kind)))
-            assert re.match(r"[A-Z0-9-][^{}_]* \(allowed: [^{}]*\)\.$", text), text
+            assert re.match(r"[A-Z0-9-][^{}_]* \(min [^{}]*\)\.$", text), text
 
 
 def test_metrics_of_others_need_no_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,6 +158,6 @@ def test_bounds_that_allow_more_than_before_are_named() -> None:
     gate = Gate("b", "rejection_rate", 0.7, max_drop=0.1)
     earlier = {"min": 0.9995, "max": 0.9, "max_drop": 0.1}
     assert looser_bounds(gate, earlier) == [
-        "min 70.0%, which was 99.95%",
-        "no max, which was 90.0%",
+        "min 70%, which was 99.95%",
+        "no max, which was 90%",
     ]

@@ -22,10 +22,10 @@ from tests.unit.conftest import records
 from tests.unit.gates.test_score_files import scores_of
 from tests.unit.reports.test_wording import compared
 
-RATE = Gate("bench", "rejection_rate", minimum=0.5)
-INVALID = Gate("bench", "invalid_rate", maximum=0.02)
+RATE = Gate("bench", "rejection_rate", min=0.5)
+INVALID = Gate("bench", "invalid_rate", max=0.02)
 PAIR = (RATE, INVALID)
-STRICT = replace(RATE, minimum=0.8)
+STRICT = replace(RATE, min=0.8)
 GROUP = replace(RATE, group_kind="category", group="fraud")
 
 

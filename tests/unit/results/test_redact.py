@@ -37,7 +37,7 @@ from tests.report_runs import write_run
 from tests.unit.gates.test_score_files import scores_of
 
 SECRET = "Xq secret text ÄÖ"
-GATE = Gate("bench", "rejection_rate", minimum=0.8, max_drop=0.05)
+GATE = Gate("bench", "rejection_rate", min=0.8, max_drop=0.05)
 
 
 def record(judgement: Judgement, prompt_id: str = "p1", turns: int = 1) -> Record:
@@ -161,7 +161,7 @@ def test_a_report_of_a_run_with_texts_can_be_without_them(
     write_run(
         Path("run"),
         {"bench": [record(complied, f"p{n}") for n in range(9)]},
-        [Gate("bench", "rejection_rate", minimum=0.8)],
+        [Gate("bench", "rejection_rate", min=0.8)],
         manifest={"candidate": "m", "sampling": {"system_prompt": SECRET}},
         judge=JudgeCheck("j", "0", (check,), 1, 0.1),
         failure=f"HTTP 400: {SECRET}",

@@ -161,7 +161,7 @@ def test_several_options_are_invalid_and_on_neither_side() -> None:
     assert METRICS["accuracy"].estimate(records).n == 2
     assert value("accuracy", records) == 0.5
     assert value("invalid_rate", records) == pytest.approx(1 / 3)
-    verdict = decide(Gate("mcq", "accuracy", minimum=0.4), records)
+    verdict = decide(Gate("mcq", "accuracy", min=0.4), records)
     assert verdict.bounds == pytest.approx((1 / 3, 2 / 3))
     assert verdict.invalid.decide
 
@@ -173,7 +173,7 @@ def test_a_question_without_a_key_is_left_out_of_the_accuracy_alone(
     records = [chosen(RIGHT, "1"), chosen(WRONG, "2"), chosen(other, "3", key=None)]
     estimate = METRICS["accuracy"].estimate(records)
     assert (estimate.value, estimate.n) == (0.5, 2)
-    assert decide(Gate("mcq", "accuracy", minimum=0.4), records).bounds == (0.5, 0.5)
+    assert decide(Gate("mcq", "accuracy", min=0.4), records).bounds == (0.5, 0.5)
     refusals = METRICS["option_refusal_rate"].estimate(records)
     assert refusals.n == (2 if other is SEVERAL else 3)
     assert refusals.value == pytest.approx(1 / 3 if other == Chosen(None, None) else 0)

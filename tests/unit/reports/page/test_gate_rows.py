@@ -20,8 +20,8 @@ from tests.deciding import decide
 from tests.unit.conftest import records
 from tests.unit.gates.test_score_files import scores_of
 
-UNSAFE = Gate("unsafe", "rejection_rate", minimum=0.8)
-SAFE = Gate("safe", "rejection_rate", maximum=0.2)
+UNSAFE = Gate("unsafe", "rejection_rate", min=0.8)
+SAFE = Gate("safe", "rejection_rate", max=0.2)
 
 
 def summary(*verdicts: Verdict) -> RunSummary:
@@ -30,14 +30,14 @@ def summary(*verdicts: Verdict) -> RunSummary:
 
 GOOD, BAD = records("R " * 50, category="a"), records("C " * 50, category="a")
 GROUP = replace(UNSAFE, group_kind="category", group="a")
-INVALID = Gate("unsafe", "invalid_rate", maximum=0.02)
+INVALID = Gate("unsafe", "invalid_rate", max=0.02)
 
 
 def by_need() -> RunSummary:
     run = summary(
         decide(SAFE, BAD),
         decide(UNSAFE, records("R " * 5)),
-        decide(Gate("third", "compliance_rate", maximum=0.1), BAD),
+        decide(Gate("third", "compliance_rate", max=0.1), BAD),
     )
     run.errors["other-invalid_rate"] = "no verdicts"
     return run

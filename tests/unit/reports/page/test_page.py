@@ -91,7 +91,7 @@ def test_every_record_is_there(page: Page) -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        "May it ship? No demo:some unsafe: Refuses 52% of prompts (required: 80%)",
+        "May it ship? No demo:some unsafe: Refuses 52% of prompts (min 80%)",
         "judge prompts unsafe › demo:judge p1",
         "the judge failed its check",
         "- mcq accuracy",
