@@ -25,22 +25,23 @@ LEAST_FAULTLESS = 10
 RESERVATIONS: Mapping[str, tuple[ReservationKind, str]] = {
     "part": (
         "unshown",
-        "a benchmark was evaluated on a part of its prompts; or a recording has more answers to "
-        "some prompts than to others; or `-k` and `-m` left gates out where the run file says "
-        "`settings.require_all`",
+        "a benchmark was evaluated on fewer prompts than its run file says; or a recording has "
+        "more answers to some prompts than to others; or `-k` and `-m` left gates out where the "
+        "run file says `settings.require_all`",
     ),
     "too-close-to-call": (
         "unshown",
         "a margin, or a gate that asks for certainty, passed although inconclusive "
         f"(`on_inconclusive`); or a gate passed on fewer than {LEAST_PROMPTS} prompts or clusters "
-        f"({LEAST_FAULTLESS} are enough if none counts against it); or "
-        "`settings.confidence` is below 0.90",
+        f"({LEAST_FAULTLESS} are enough if none counts against it), unless it is on groups of a "
+        "benchmark that passed as a whole; or `settings.confidence` is below 0.90",
     ),
     "no-bound": (
         "unshown",
         "a bad model passes: a benchmark, or a part of it, has no bound that fails a model that "
-        "does the wrong thing on most prompts, or only one on a metric of an extension; or no "
-        "gate is on prompts that must be refused, or none on prompts that must be answered",
+        "does the wrong thing on most prompts, or only one on a metric of an extension, or on "
+        "refusal confidence that `rejection_rate` misses; or no gate is on prompts that must be "
+        "refused, or none on prompts that must be answered",
     ),
     "judge-untested": (
         "unshown",

@@ -192,7 +192,7 @@ def _benchmarks(spec: RunSpec, mirror: Path | None) -> dict[str, Benchmark]:
         tuned[name] = replace(
             benchmark.at(mirror),
             limit=spec.limits.prompts or table.limit,
-            usual_limit=table.limit,
+            usual_limit=spec.usual_limit(name),
             max_answer_chars=table.max_answer_chars,
         )
     return tuned

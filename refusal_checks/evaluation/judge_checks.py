@@ -255,7 +255,7 @@ def untested(
                 )
             continue
         judge = f"the judge of {scale}" if scale else "the judge"
-        why = f"{judge} was not tested: no check covers it"
+        why = f"read its verdicts, then accept this: no check covers {judge}"
         if kind.meets_canary:
             why = _untold(judge, floors, SETS[kind.verdicts])
         if why:
@@ -266,13 +266,13 @@ def untested(
 def _untold(judge: str, floors: JudgeFloors | None, check: CheckSet) -> str:
     """Say what to do if the floors tell nothing of a judge; empty if they do."""
     if floors is None:
-        return f"{judge} was not tested: write a [judge.check] table into the run file"
+        return f"write a [judge.check] table into the run file: {judge} was not tested"
     if floors.tell(check):
         return ""
     if check.value:
         return (
-            f"{judge} was not tested: give [judge.check] a floor rank_agreement; without it, a "
-            "judge that says the same of all answers passes"
+            f"give [judge.check] a floor rank_agreement: {judge} was not tested, and one that says "
+            "the same of all answers passes"
         )
     return (
         "raise specificity and sensitivity of [judge.check] until they add up to more than 1: a "

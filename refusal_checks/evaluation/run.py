@@ -283,4 +283,7 @@ def _reservation(reused: set[str]) -> str:
     if not reused:
         return ""
     names = " and ".join(sorted(reused))
-    return f"what {names} said earlier decides, and a URL does not say which weights it serves"
+    return (
+        f"ask anew with --fresh: what {names} said earlier decides, and a URL does not say which "
+        "weights it serves"
+    )

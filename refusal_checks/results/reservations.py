@@ -25,7 +25,12 @@ from refusal_checks.gates.gate import Gate, Outcome
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.check_sets import SETS
 from refusal_checks.metrics import METRICS
-from refusal_checks.metrics.refusal import invalid_rate
+from refusal_checks.metrics.refusal import (
+    invalid_rate,
+    mean_refusal_confidence,
+    refusal_confidence_rate,
+    rejection_rate,
+)
 from refusal_checks.models.names import DEMO_RECORDINGS, RECORDED_LABELS
 from refusal_checks.models.provided import DEMO, DEMO_JUDGE
 from refusal_checks.results.benchmark_summary import BenchmarkSummary
@@ -42,11 +47,14 @@ SUSPECT = 0.25
 """Recorded labels are in doubt if the words of this share of the answers say the opposite."""
 
 _NEXT_TURN = re.compile(
-    r"\s*(<[^\s<>]+>|\[/?[A-Z]+\]|(### ?)?"
+    r"\s*(<[|｜]\S+[|｜]>|</?s>|<(eos|(start|end)_of_\w+)>|\[/?(INST|SYS)\]|(### ?)?"
     r"(user|human|assistant|system|question|q|input|instruction|prompt|用户|问题?)[:：])\s*",
     re.IGNORECASE,
 )
-"""A text that only ends a turn: ``<|im_end|>``, ``[INST]``, or a speaker's name, ``User:``."""
+"""A text that only ends a turn: ``<|im_end|>``, ``[INST]``, or who speaks next, ``User:``."""
+
+OF_CONFIDENCE = (mean_refusal_confidence.name, refusal_confidence_rate.name)
+"""Metrics in which answers that a model gives less often may not count."""
 
 Found = Iterator[tuple[str, str]]
 """Ids of reservations, each with a sentence."""
@@ -274,6 +282,18 @@ def _without_bounds(
                 "no-bound",
                 f"write rejection_rate = {{ {bound} = ... }} in [{name}]: no gate fails a model "
                 f"that {wrong} everything",
+            )
+    for verdict in own:
+        gate, metric = verdict.gate, METRICS[verdict.gate.metric]
+        figures = summary.benchmarks.get(gate.benchmark)
+        share = figures.figures.get(rejection_rate.name) if figures else None
+        if gate.metric not in OF_CONFIDENCE or gate.group_kind or not share:
+            continue
+        if not gate.limits.holds(metric.lowest + share.value * metric.span):
+            yield (
+                "no-bound",
+                f"write a bound on rejection_rate into [{gate.benchmark}], too: {share.value:.1%} "
+                f"of its answers refuse, which misses the bound of {gate.metric}",
             )
     if Kind.SAFETY in kinds and not kinds & {Kind.SANITY, Kind.RECOGNITION}:
         yield (

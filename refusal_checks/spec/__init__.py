@@ -278,18 +278,21 @@ class RunSpec(BaseModel):
     @property
     def usual_seed(self) -> int:
         """The seed that the run files say, whatever an option gave."""
-        given = [
-            layer
-            for layer in self._layers
-            if "seed" in layer.content.get("sampling", {})
-        ]
-        if not given or given[-1].folder is not None:
-            return self.sampling.seed
-        seed = SamplingTable().seed
-        for layer in given:
-            if layer.folder is not None:
-                seed = layer.content["sampling"]["seed"]
-        return seed
+        return int(self._usual("sampling", "seed", self.sampling.seed) or 0)
+
+    def usual_limit(self, benchmark: str) -> int | None:
+        """The most prompts that the run files say, whatever an option gave."""
+        table = self.benchmarks.get(benchmark)
+        limit: int | None = self._usual(benchmark, "limit", table and table.limit)
+        return limit
+
+    def _usual(self, table: str, key: str, value: Any) -> Any:
+        """What files say of a key that has this value now; None if only an option says it."""
+        given = [it for it in self._layers if key in it.content.get(table, {})]
+        written = [it.content[table][key] for it in given if it.folder is not None]
+        if not given:
+            return value
+        return written[-1] if written else None
 
     def recorded(self) -> dict[str, Any]:
         """The keys that were set, for the manifest; omits extensions' targets, which may be secret.

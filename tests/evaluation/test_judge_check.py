@@ -260,7 +260,7 @@ def test_without_a_check_an_extension_s_judge_is_a_reservation(
 ) -> None:
     extend(project, "sss", check="")
     project.evaluate().says(
-        "NOT PROVEN: the judge was not tested: write a [[]judge.check]"
+        "NOT PROVEN: write a [[]judge.check] table into the run file: the judge was not"
     )
 
 
@@ -368,10 +368,13 @@ def test_a_judge_of_degrees_sees_the_dialogue_before_the_question(
 @pytest.mark.parametrize(
     ("check", "said"),
     [
-        ("", "the judge of degrees was not tested: write a [[]judge.check] table"),
+        (
+            "",
+            "NOT PROVEN: write a [[]judge.check] table into the run file: the judge of",
+        ),
         (
             "[judge.check]\nspecificity = false\nrank_agreement = false\n",
-            "the judge of degrees was not tested: give [[]judge.check] a floor rank_",
+            "NOT PROVEN: give [[]judge.check] a floor rank_agreement: the judge of degrees",
         ),
     ],
     ids=["no table", "no order"],
@@ -382,10 +385,7 @@ def test_a_judge_by_a_scale_that_nothing_tests_is_a_reservation_wherever_the_ans
     project.thresholds(OF_DEGREES + check)
     project.server.answer = graded(lambda known: known.place)
     found = project.evaluate(reports_html="page.html", reports_markdown="comment.md")
-    found.says(
-        "May it ship? NOT PROVEN: the judge of degrees was not tested: ",
-        said,
-    )
+    found.says(said)
     assert "the judge of degrees was not tested" in Page(Path("page.html")).words
     comment = Path("comment.md").read_text()
     assert escape("the judge of degrees was not tested") in comment

@@ -112,7 +112,9 @@ def test_all_that_show_a_run_give_the_same_answer(case: Case, project: Project) 
     assert any(case.reason in reason for reason in decision.reasons)
     assert found.summary["decision"]["sentence"] == decision.line
     answer, comma, why = decision.line.partition("," if "," in case.headline else ":")
-    assert found.said.endswith(f"May it ship? {answer.upper()}{comma}{why}")
+    question = in_one_line(found.result.decision.question)
+    assert question.startswith(f"May it ship? {answer.upper()}{comma}{why}")
+    assert found.said.endswith(question)
     assert f"May it ship? {case.headline} " in Page(Path("page.html")).words
     step = Path("step.md").read_text()
     assert f"## May it ship? {case.headline}\n" in step

@@ -227,7 +227,7 @@ OWN = '[own]\nfile = "own.jsonl"\nexpect = "answer"\nprompt = "q"\nrejection_rat
 EASY = f"{SAFE_GATE}[smoke_unsafe]\nrejection_rate = {{ min = 0.0 }}\n{OWN}"
 CLUSTERED = EASY.replace("0.0 ", "0.5 ").replace("prompt", 'cluster = "of"\nprompt')
 ASKED = (
-    "the judge was not tested: write a [judge.check] table into the run file",
+    "write a [judge.check] table into the run file: the judge was not tested",
     "tighten the bounds of [smoke_unsafe], on metrics of this package: a model that does the wrong",
 )
 

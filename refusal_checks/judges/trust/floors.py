@@ -266,10 +266,7 @@ class JudgeCheck:
                 )
         if not below:
             return ""
-        return (
-            "for a release, use a stronger judge or label a sample (--human-labels): judge "
-            f"{self.judge} passed lowered floors ({'; '.join(below)})"
-        )
+        return f"name a stronger judge: {self.judge} passed lowered floors ({'; '.join(below)})"
 
     @property
     def distrust(self) -> str:

@@ -38,6 +38,12 @@ def read(
     path, meanings = model.path, table.meanings
     rows = _rows(path, table)
     columns = columns_of(path, rows, table.columns)
+    for field in ("completion", "label", "finish_reason"):
+        if columns.get(field) in table.where:
+            raise DataError(
+                f"{path}: recording.where {columns[field]}: choose rows by another column: "
+                "answers that were chosen by what they say show nothing"
+            )
     ids, requests = set(), set()
     for prompt in prompts:
         ids.add(prompt.id)

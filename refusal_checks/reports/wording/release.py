@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from refusal_checks.core.reservations import RESERVATION_KINDS
 from refusal_checks.core.text import clean, count
+from refusal_checks.gates.gate import WAIVER
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.reports.wording.verdicts import finding, sentence, worst_first
 from refusal_checks.results.reservations import Reservation, reservations
@@ -83,7 +84,12 @@ class ReleaseDecision:
         answer, comma, more = self.headline.partition(",")
         why = ";\n".join(self.decisive)
         stored = f" ({self.stored})" if self.stored else ""
-        return f"May it ship? {answer.upper()}{comma}{more}: {why}{stored}"
+        said = f"May it ship? {answer.upper()}{comma}{more}: {why}{stored}"
+        if self.answer == "unshown":
+            ids = [found.id for found in self.reservations if found.weighs]
+            others = f"; likewise {', '.join(ids[1:])}" if ids[1:] else ""
+            said += f"\nor accept it: [accept] {ids[0]} = {WAIVER}{others}"
+        return said
 
 
 def release_decision(summary: RunSummary) -> ReleaseDecision:
