@@ -103,7 +103,12 @@ def _checks(
 ) -> Iterator[tuple[str, Check]]:
     """The checks of a run, in its order, by name."""
     # HTTP, which the help need not import
-    from refusal_checks.evaluation import assembly, loading, session
+    from refusal_checks.evaluation import (
+        connections,
+        earlier_runs,
+        loading,
+        run_session,
+    )
 
     def refuse() -> Sequence[str]:
         raise fault
@@ -122,7 +127,7 @@ def _checks(
     served = [model for model in inputs.models if isinstance(model, Served)]
 
     def engine() -> Sequence[str]:
-        assembly.require_loadable(inputs, said.append)
+        connections.require_loadable(inputs, said.append)
         for model in served:
             if model.weights and not model.weights.is_ready():
                 model.weights.check()
@@ -131,7 +136,7 @@ def _checks(
         return said or ["everything its models need is here"]
 
     def baseline() -> Sequence[str]:
-        names = ", ".join(session.read_baseline(inputs))
+        names = ", ".join(earlier_runs.read_baseline(inputs))
         return [names or "none"]
 
     def store() -> Sequence[str]:
@@ -142,11 +147,11 @@ def _checks(
         return [f"{inputs.store}: {count(answers, 'answer')}"]
 
     def candidate() -> Sequence[str]:
-        assembly.connect_candidate(inputs, servers)
+        connections.connect_candidate(inputs, servers)
         return [inputs.candidate.name]
 
     def judge() -> Sequence[str]:
-        assembly.build_judges(inputs, servers, said.append)
+        connections.build_judges(inputs, servers, said.append)
         lines = []
         for judge in inputs.judges:
             lines.append(judge.name)
@@ -163,7 +168,7 @@ def _checks(
         weakest = power.line(inputs.gates, plan, spec.settings.confidence)
         return [*sizes, weakest] if weakest else sizes
 
-    servers = session.engines(inputs, inputs.store.parent)
+    servers = run_session.engines(inputs, inputs.store.parent)
     yield "baseline", baseline
     yield "store", store
     yield "engine", engine

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
-from refusal_checks.benchmarks import Benchmark
 from refusal_checks.core.errors import BaselineError, DataError, ThresholdError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.settings import RecordingTable
 from refusal_checks.core.store import Store
 from refusal_checks.core.text import count
-from refusal_checks.evaluation.planning import Plan
+from refusal_checks.evaluation.inputs import Inputs
+from refusal_checks.evaluation.planning import Task
 from refusal_checks.gates import score_files
 from refusal_checks.gates.comparison import Earlier, Texts
 from refusal_checks.gates.gate import Gate
@@ -24,66 +23,69 @@ from refusal_checks.models.identity import describe
 from refusal_checks.models.names import Replay
 from refusal_checks.models.recordings import replay
 from refusal_checks.results.manifest import Manifest, conditions
+from refusal_checks.results.run_folder import earlier_scores
 
 
-@dataclass(frozen=True)
-class BaselineReader:
-    """Reads the scores of earlier runs and compares their conditions with this run's.
+def read_baseline(inputs: Inputs) -> Mapping[str, Scores]:
+    """Read the baseline; BaselineError if it is broken, or lacks a benchmark that needs it."""
+    path = inputs.baseline
+    baseline = earlier_scores(path) if path else {}
+    if inputs.spec.settings.require_baseline:
+        _require_compared(inputs.gates, baseline, path)
+    return baseline
 
-    Attributes:
-        reading: how recorded answers are read.
-        store: may hold earlier answers, which reports show.
+
+def compared(
+    inputs: Inputs, baseline: Mapping[str, Scores], manifest: Manifest, work: Task
+) -> dict[str, Earlier]:
+    """Return the earlier run of each benchmark in the baseline.
+
+    Raises:
+        BaselineError: the baseline was made under other conditions.
+        ThresholdError: a margin is so narrow that an unchanged model would fail it.
     """
-
-    baseline: Path | None
-    allow_incomparable: bool
-    reading: RecordingTable
-    manifest: Manifest
-    store: Store
-    plan: Plan
-
-    def earlier(self, scores: Mapping[str, Scores]) -> dict[str, Earlier]:
-        """Return the earlier run of each benchmark in the baseline.
-
-        Raises:
-            BaselineError: the baseline was made under other conditions.
-        """
-        earlier = {
-            name: self._compared(name, scores[name])
-            for name in self.manifest.data
-            if name in scores
-        }
-        self._require_comparable(earlier)
-        return earlier
-
-    def _compared(self, name: str, scores: Scores) -> Earlier:
-        now = conditions(self.manifest, name)
-        candidate = scores.title or scores.candidate
-        return Earlier(
+    spec, plan = inputs.spec, work.plan
+    names = (manifest.title, manifest.candidate)
+    earlier = {}
+    for name in manifest.data:
+        scores = baseline.get(name)
+        if scores is None:
+            continue
+        now = conditions(manifest, name)
+        earlier[name] = Earlier(
             scores,
             tuple(score_files.differences(scores.conditions, now)),
-            _texts(scores, self.reading, self.store, self.plan.get(name, ())),
-            same_candidate=candidate in (self.manifest.title, self.manifest.candidate),
+            _texts(scores, spec.recording, work.store, plan.get(name, ())),
+            same_candidate=(scores.title or scores.candidate) in names,
         )
+    if not spec.baseline.allow_incomparable:
+        _require_comparable(earlier, inputs.baseline)
+    for gate in inputs.gates:
+        if gate.benchmark in earlier and gate.has_margins:
+            for part in gate.of_each_group(plan[gate.benchmark]):
+                _require_possible(
+                    part, gate, plan[gate.benchmark], spec.settings.confidence
+                )
+    return earlier
 
-    def _require_comparable(self, earlier: Mapping[str, Earlier]) -> None:
-        """Refuse a run under other conditions, unless the user allows it."""
-        benchmarks: dict[str, list[str]] = {}
-        for name, run in earlier.items():
-            for difference in run.differences:
-                benchmarks.setdefault(difference, []).append(name)
-        if not benchmarks or self.allow_incomparable:
-            return
-        lines = [
-            f"{', '.join(names)}: {difference}"
-            for difference, names in benchmarks.items()
-        ]
-        raise BaselineError(
-            f"--baseline {self.baseline}: not comparable with this run:\n  "
-            + "\n  ".join(lines)
-            + "\nrun both under the same conditions, accept a new baseline, or compare anyway "
-            "with --set baseline.allow_incomparable=true"
-        )
+
+def _require_comparable(earlier: Mapping[str, Earlier], baseline: Path | None) -> None:
+    """Raise BaselineError if an earlier run was made under other conditions than this one."""
+    benchmarks: dict[str, list[str]] = {}
+    for name, run in earlier.items():
+        for difference in run.differences:
+            benchmarks.setdefault(difference, []).append(name)
+    if not benchmarks:
+        return
+    lines = [
+        f"{', '.join(names)}: {difference}" for difference, names in benchmarks.items()
+    ]
+    raise BaselineError(
+        f"--baseline {baseline}: not comparable with this run:\n  "
+        + "\n  ".join(lines)
+        + "\nrun both under the same conditions, accept a new baseline, or compare anyway "
+        "with --set baseline.allow_incomparable=true"
+    )
 
 
 def _texts(
@@ -111,7 +113,7 @@ def _texts(
     return look_up
 
 
-def require_compared(
+def _require_compared(
     gates: Sequence[Gate], earlier: Mapping[str, Scores], path: Path | None
 ) -> None:
     """Refuse a run in which a gate has a margin but no baseline."""
@@ -128,23 +130,6 @@ def require_compared(
         f"{remedy}: [settings] require_baseline asks for a baseline, and max_drop and max_rise of "
         f"{count(len(alone), 'gate')} have none, {alone[0].id} first"
     )
-
-
-def require_possible_margins(
-    gates: Sequence[Gate],
-    earlier: Mapping[str, Earlier],
-    catalogue: Mapping[str, Benchmark],
-    plan: Plan,
-    level: float,
-) -> None:
-    """Refuse margins so narrow that an unchanged model would fail them."""
-    for gate in gates:
-        run = earlier.get(gate.benchmark)
-        if run is None or not gate.has_margins:
-            continue
-        prompts = plan[gate.benchmark]
-        for part in gate.of_each_group(prompts):
-            _require_possible(part, gate, prompts, level)
 
 
 def _require_possible(

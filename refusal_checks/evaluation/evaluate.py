@@ -21,7 +21,7 @@ from refusal_checks.results.events import Event, Listener, Notice
 from refusal_checks.spec import NAMED, RunSpec
 
 if TYPE_CHECKING:
-    from refusal_checks.evaluation.session import RunSession
+    from refusal_checks.evaluation.run_session import RunSession
 
 
 class Interrupted(KeyboardInterrupt):
@@ -173,7 +173,7 @@ class _Evaluation:
             NotStartedError: an engine did not start.
         """
         # HTTP and templates, which collection need not import
-        from refusal_checks.evaluation.session import open_session
+        from refusal_checks.evaluation.run_session import open_session
 
         ended: BaseException | None = None
         with as_interrupts():

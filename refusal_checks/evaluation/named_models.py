@@ -6,10 +6,10 @@ import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any
 
-from refusal_checks.core import settings
 from refusal_checks.core.errors import ModelError, UserError
+from refusal_checks.core.sampling import JudgeSampling
 from refusal_checks.core.settings import RecordingTable
 from refusal_checks.engines import vllm
 from refusal_checks.judges import template
@@ -17,8 +17,6 @@ from refusal_checks.judges.rules import require_meanings
 from refusal_checks.models import names as models
 from refusal_checks.models.names import CandidateModel, JudgeModel, Replay, Served
 from refusal_checks.spec import RunSpec
-
-Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
@@ -46,16 +44,6 @@ def where_written(spec: RunSpec, key: str, option: str) -> Iterator[None]:
         raise type(fault)(f"{where}: {rest}") from None
 
 
-def _distinct(names: Sequence[str]) -> list[str]:
-    """Number the names that occur more than once."""
-    distinct = []
-    for place, name in enumerate(names):
-        if names.count(name) > 1:
-            name = f"{name} ({names[:place].count(name) + 1})"
-        distinct.append(name)
-    return distinct
-
-
 def read_candidate(spec: RunSpec) -> CandidateModel:
     table = spec.candidate
     extras = models.Extras(
@@ -72,35 +60,56 @@ def read_candidate(spec: RunSpec) -> CandidateModel:
 
 def read_judges(spec: RunSpec) -> tuple[NamedJudge, ...]:
     named = spec.judge.model
-    prompts = _spread(spec, "judge.prompt", spec.judge.prompt, named, "")
-    extras = _judge_extras(spec, named)
-    with where_written(spec, "judge.model", "--judge"):
-        parsed = [
-            models.parse_judge(name, extra)
-            for name, extra in zip(named, extras, strict=True)
-        ]
-    judges = [
-        NamedJudge(name, laid_out(model, prompt), _prompt_for(model, prompt))
-        for name, model, prompt in zip(_distinct(named), parsed, prompts, strict=True)
-    ]
-    _require_different(named, [(judge.model, judge.template) for judge in judges])
-    if all(isinstance(model, models.Rule) for model in parsed):
-        _require_unset_for_rules(spec, ", ".join(judge.name for judge in judges))
-    classifiers = [model.name for model in parsed if models.is_classifier(model)]
-    for name in classifiers:
-        if named.count(name) > 1:
+    each = zip(
+        named,
+        _spread(spec, "prompt", ""),
+        _spread(spec, "args", ""),
+        _spread(spec, "template_variables", {}),
+        _spread(spec, "reasoning_end", ""),
+        strict=True,
+    )
+    judges: list[NamedJudge] = []
+    for place, (name, prompt, args, variables, end) in enumerate(each):
+        words = _words(spec, "judge.args", args)
+        extras = models.Extras(words, variables, end, program(spec))
+        with where_written(spec, "judge.model", "--judge"):
+            model = laid_out(models.parse_judge(name, extras), prompt)
+        own = _prompt_for(model, prompt)
+        if any((judge.model, judge.template) == (model, own) for judge in judges):
             raise ModelError(
-                f"--judge {name}: name it once, so that it does not count double"
+                f"--judge {name}: name it once, or give each its own judge.template_variables: "
+                "with the same settings, it would count twice"
             )
-    others = [model for model in parsed if not isinstance(model, models.Rule)]
-    if classifiers and len(classifiers) == len(others):
-        for name, value in changed(spec.judge.sampling):
-            raise UserError(
-                f"{_written(spec, f'judge.{name}', value)}: leave it out, or name a model beside "
-                f"{classifiers[0]} with a second --judge: {classifiers[0]} is a classifier, and "
-                "draws nothing"
-            )
+        if named.count(name) > 1:
+            name = f"{name} ({named[:place].count(name) + 1})"
+        judges.append(NamedJudge(name, model, own))
+    _require_used(spec, judges)
     return tuple(judges)
+
+
+def _require_used(spec: RunSpec, judges: Sequence[NamedJudge]) -> None:
+    """Refuse settings of models that write, if no judge of the run does."""
+    asked = [judge for judge in judges if not isinstance(judge.model, models.Rule)]
+    if not all(models.is_classifier(judge.model) for judge in asked):
+        return
+    if asked:
+        name = asked[0].model.name
+        remedy = (
+            f"leave it out, or name a model beside {name} with a second --judge: {name} is a "
+            "classifier, and draws nothing"
+        )
+        for key, value in spec.judge.sampling:
+            if value != JudgeSampling.model_fields[key].default:
+                raise UserError(f"{_written(spec, f'judge.{key}', value)}: {remedy}")
+        return
+    rules = ", ".join(judge.name for judge in judges)
+    remedy = f"leave it out, or name a model with --judge: {rules}"
+    if spec.judge.samples > 1:
+        written = _written(spec, "judge.samples", spec.judge.samples)
+        raise UserError(f"{written}: {remedy} gives the same verdict each time")
+    if any(spec.judge.prompt):
+        written = _written(spec, "judge.prompt", spec.judge.prompt[0])
+        raise UserError(f"{written}: {remedy} has no prompt")
 
 
 def laid_out(model: JudgeModel, prompt: str) -> JudgeModel:
@@ -127,58 +136,11 @@ def _prompt_for(model: JudgeModel, given: str) -> str | None:
     return None
 
 
-def _require_unset_for_rules(spec: RunSpec, rules: str) -> None:
-    """Refuse model settings for judges that follow rules."""
-    remedy = f"leave it out, or name a model with --judge: {rules}"
-    if spec.judge.samples > 1:
-        written = _written(spec, "judge.samples", spec.judge.samples)
-        raise UserError(f"{written}: {remedy} gives the same verdict each time")
-    if any(spec.judge.prompt):
-        written = _written(spec, "judge.prompt", spec.judge.prompt[0])
-        raise UserError(f"{written}: {remedy} has no prompt")
-
-
 def _written(spec: RunSpec, key: str, value: object) -> str:
     """A key and its value, as the user wrote them."""
     where = spec.where(key)
     has_value = where.startswith(("--", f"{key} = "))
     return where if has_value else f"{where} = {value!r}"
-
-
-def changed(given: settings.Frozen) -> list[tuple[str, object]]:
-    """The keys of a table whose value is not the default, with their values."""
-    fields = type(given).model_fields
-    return [(name, value) for name, value in given if value != fields[name].default]
-
-
-def _require_different(named: Sequence[str], identities: Sequence[object]) -> None:
-    for place, identity in enumerate(identities):
-        if identity in identities[:place]:
-            raise ModelError(
-                f"--judge {named[place]}: name it once, or give each its own "
-                "judge.template_variables: with the same settings, it would count twice"
-            )
-
-
-def _judge_extras(spec: RunSpec, named: Sequence[str]) -> list[models.Extras]:
-    """Read the settings of each judge."""
-    table = spec.judge
-    args = _spread(spec, "judge.args", table.args, named, "")
-    variables = _spread(
-        spec,
-        "judge.template_variables",
-        table.template_variables,
-        named,
-        dict[str, object](),
-    )
-    ends = _spread(spec, "judge.reasoning_end", table.reasoning_end, named, "")
-    started_by = program(spec)
-    return [
-        models.Extras(
-            _words(spec, "judge.args", own_args), own_variables, end, started_by
-        )
-        for own_args, own_variables, end in zip(args, variables, ends, strict=True)
-    ]
 
 
 def _words(spec: RunSpec, key: str, args: str) -> tuple[str, ...]:
@@ -200,26 +162,22 @@ def _words(spec: RunSpec, key: str, args: str) -> tuple[str, ...]:
     return words
 
 
-def _spread(
-    spec: RunSpec, key: str, values: Sequence[Value], named: Sequence[str], unset: Value
-) -> Sequence[Value]:
+def _spread(spec: RunSpec, key: str, unset: object) -> Sequence[Any]:
     """Give each judge its value of a key: one value for all, or one for each."""
-    count = len(named)
-    values = list(values) or [unset]
+    named, count = spec.judge.model, len(spec.judge.model)
+    values = list(getattr(spec.judge, key)) or [unset]
     if len(values) not in (1, count):
         raise ModelError(
-            f"{spec.where(key)}: {len(values)} values for {count} --judge: give one for all "
-            "judges, or one for each, in their order"
+            f"{spec.where(f'judge.{key}')}: {len(values)} values for {count} --judge: give one for "
+            "all judges, or one for each, in their order"
         )
     if len(values) < count:  # a value for all is not meant for what writes no text
         return [unset if models.is_mute(name) else values[0] for name in named]
     for name, value in zip(named, values, strict=True):
-        if value == unset or key == "judge.args":
-            continue
-        if models.is_mute(name):
+        if value != unset and key != "args" and models.is_mute(name):
             raise ModelError(
-                f"{_written(spec, key, value)}: leave it out for {name}, or name a model beside "
-                "it with a second --judge: it writes no text and has no chat template"
+                f"{_written(spec, f'judge.{key}', value)}: leave it out for {name}, or name a "
+                "model beside it with a second --judge: it writes no text and has no chat template"
             )
     return values
 

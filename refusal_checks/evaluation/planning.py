@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from typing import NamedTuple
 
 from refusal_checks.core.prompts import Prompt
@@ -68,72 +67,34 @@ class Pending(NamedTuple):
     reused: frozenset[str] = frozenset()
 
 
-_Shown = tuple[Prompt, Completion]
-"""What the judges are shown, see ``as_judged``."""
-
-
 def pending(task: Task) -> Pending:
     """Count the work that is left to do."""
     missing: set[str] = set()
-    verdicts: dict[Hashable, Judge] = {}
+    needed: dict[Hashable, Judge] = {}
     for name, prompts in task.plan.items():
-        stored = _StoredAnswers.of(task, prompts)
-        missing |= stored.missing
-        verdicts |= _needed_verdicts(task, name, prompts, stored)
+        stored = task.candidate.known(prompts, task.store)
+        asking = [judge for judge in task.judges[name] if judge.identity is not None]
+        for prompt in prompts:
+            for key in task.candidate.keys(prompt):
+                answer = stored.get(key)
+                if answer is None:
+                    missing.add(key)
+                    # No verdict has a key yet: its judge and the answer's key stand for it.
+                    needed |= {(judge.identity, key): judge for judge in asking}
+                elif task.without_judging(name, answer) is None:
+                    shown, read = as_judged(prompt, answer)
+                    for judge in asking:
+                        if judge.without_asking(shown, read) is None:
+                            needed[verdict_key(judge, shown, read.text)] = judge
 
-    keys = [key for key in verdicts if isinstance(key, str)]
-    in_store = task.store.judged(keys)
-    unread = {key: judge for key, judge in verdicts.items() if key not in in_store}
+    in_store = task.store.judged(key for key in needed if isinstance(key, str))
+    unread = [judge for key, judge in needed.items() if key not in in_store]
     return Pending(
         answers=len(missing),
-        verdicts=sum(judge.samples for judge in unread.values()),
-        judges=frozenset(judge.name for judge in unread.values()),
-        reused=frozenset(verdicts[key].name for key in in_store),
+        verdicts=sum(judge.samples for judge in unread),
+        judges=frozenset(judge.name for judge in unread),
+        reused=frozenset(needed[key].name for key in in_store),
     )
-
-
-class _StoredAnswers(NamedTuple):
-    """Stored answers by prompt id, and the keys of answers that are missing."""
-
-    answers: Mapping[str, list[Completion]]
-    missing: set[str]
-
-    @classmethod
-    def of(cls, task: Task, prompts: Sequence[Prompt]) -> _StoredAnswers:
-        keys = {prompt.id: task.candidate.keys(prompt) for prompt in prompts}
-        every = list(chain.from_iterable(keys.values()))
-        stored = task.candidate.known(prompts, task.store)
-        answers = {
-            prompt: [stored[key] for key in several if key in stored]
-            for prompt, several in keys.items()
-        }
-        return cls(answers, {key for key in every if key not in stored})
-
-
-def _needed_verdicts(
-    task: Task, name: str, prompts: Sequence[Prompt], stored: _StoredAnswers
-) -> dict[Hashable, Judge]:
-    """Verdicts that a benchmark needs from models: the judge by key.
-
-    For an answer that is still missing, the judge and the answer's key stand for the verdict's key.
-    """
-    asking = [judge for judge in task.judges[name] if judge.identity is not None]
-    if not asking:
-        return {}
-    usable: list[_Shown] = []
-    for prompt in prompts:
-        for answer in stored.answers[prompt.id]:
-            if task.without_judging(name, answer) is None:
-                usable.append(as_judged(prompt, answer))
-
-    needed: dict[Hashable, Judge] = {}
-    for judge in asking:
-        for key in stored.missing:
-            needed[judge.identity, key] = judge
-        for shown, answer in usable:
-            if judge.without_asking(shown, answer) is None:
-                needed[verdict_key(judge, shown, answer.text)] = judge
-    return needed
 
 
 def known_verdict(

@@ -22,7 +22,7 @@ from refusal_checks.evaluation.pipeline import Pipeline
 from refusal_checks.evaluation.planning import Pending, pending
 from refusal_checks.evaluation.provenance import with_effort
 from refusal_checks.evaluation.recorder import Recorder
-from refusal_checks.evaluation.session import RunSession
+from refusal_checks.evaluation.run_session import RunSession
 from refusal_checks.gates import power
 from refusal_checks.judges.trust.floors import JudgeCheck
 from refusal_checks.models.names import Model

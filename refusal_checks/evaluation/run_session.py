@@ -9,19 +9,16 @@ from pathlib import Path
 
 from refusal_checks.core.errors import UserError
 from refusal_checks.core.files import permitted
+from refusal_checks.core.records import Record
 from refusal_checks.core.store import Store
 from refusal_checks.core.store_lock import StoreLock
+from refusal_checks.core.verdicts import Invalid, Reason
 from refusal_checks.engines.placement import PlacementRequest
 from refusal_checks.engines.pool import Engines
 from refusal_checks.engines.servers import Servers
 from refusal_checks.engines.stored_only import StoredModels
-from refusal_checks.evaluation import assembly, generations
-from refusal_checks.evaluation.earlier_runs import (
-    BaselineReader,
-    require_compared,
-    require_possible_margins,
-)
-from refusal_checks.evaluation.evidence import require_own_labels
+from refusal_checks.evaluation import connections, generations
+from refusal_checks.evaluation.earlier_runs import compared, read_baseline
 from refusal_checks.evaluation.gated import GatedBenchmark, gated_benchmarks
 from refusal_checks.evaluation.inputs import Folders, Inputs
 from refusal_checks.evaluation.judge_checks import (
@@ -36,10 +33,9 @@ from refusal_checks.evaluation.planning import (
 )
 from refusal_checks.evaluation.provenance import manifest
 from refusal_checks.gates.comparison import Earlier
-from refusal_checks.gates.score_files import Scores
 from refusal_checks.judges import kind_of
+from refusal_checks.judges.trust.labels import HumanLabels, answer_key
 from refusal_checks.models.names import remark_on
-from refusal_checks.results.run_folder import earlier_scores
 from refusal_checks.results.summary import RunSummary
 
 Say = Callable[[str], None]
@@ -118,28 +114,31 @@ def keep_private(folder: Path) -> None:
 
 
 def _opened(inputs: Inputs, folder: Path, say: Say, opened: ExitStack) -> RunSession:
-    summary = RunSummary()
+    spec, summary = inputs.spec, RunSummary()
     inputs.redaction.require_silent(inputs.models)
     remark = remark_on(inputs.candidate)
     if remark:
         summary.note(remark)
     baseline = read_baseline(inputs)
-    if inputs.spec.store.only:
+    if spec.store.only:
         servers: Servers = StoredModels()
     else:
-        assembly.convert(inputs.models, say)
+        connections.convert(inputs.models, say)
         servers = engines(inputs, folder)
     opened.callback(servers.close)
-    store = opened.enter_context(
-        Store(inputs.store, inputs.spec.store.retry_unfinished)
-    )
+    store = opened.enter_context(Store(inputs.store, spec.store.retry_unfinished))
     work, loaded = _connected(inputs, servers, store, say, summary.note)
     _note_untested(summary, inputs, work.judges)
     summary.manifest = manifest(
         inputs, loaded, work.judges, servers=servers.account().get("servers", {})
     )
-    earlier = _earlier(inputs, baseline, summary, work)
-    unverified = _begin(inputs, work, folder.name)
+    earlier = compared(inputs, baseline, summary.manifest, work)
+    # Last of all: it may set aside what finished runs asked for.
+    unverified = generations.begin(
+        work, spec.store, are_labelled=inputs.labels is not None
+    )
+    if inputs.labels:
+        _require_own_labels(inputs.labels, work, folder.name)
     return RunSession(
         inputs=inputs,
         folder=folder,
@@ -152,7 +151,7 @@ def _opened(inputs: Inputs, folder: Path, say: Say, opened: ExitStack) -> RunSes
         earlier=earlier,
         checks=JudgeChecks(
             work.judges,
-            inputs.spec.judge.floors,
+            spec.judge.floors,
             store,
             level=inputs.rules.level,
             quotes=not inputs.redaction.is_on,
@@ -176,15 +175,6 @@ def engines(inputs: Inputs, folder: Path) -> Engines:
     )
 
 
-def read_baseline(inputs: Inputs) -> Mapping[str, Scores]:
-    """Read the baseline; BaselineError if it is broken, or lacks a benchmark that needs it."""
-    path = inputs.baseline
-    baseline = earlier_scores(path) if path else {}
-    if inputs.spec.settings.require_baseline:
-        require_compared(inputs.gates, baseline, path)
-    return baseline
-
-
 def _connected(
     inputs: Inputs, servers: Servers, store: Store, say: Say, note: Say
 ) -> tuple[Task, Loaded]:
@@ -194,16 +184,16 @@ def _connected(
         note: receives lines on how verdicts come about.
     """
     if servers.are_live:
-        assembly.require_loadable(inputs, say)
-    candidate = assembly.connect_candidate(inputs, servers)
-    judges = assembly.build_judges(inputs, servers, note)
+        connections.require_loadable(inputs, say)
+    candidate = connections.connect_candidate(inputs, servers)
+    judges = connections.build_judges(inputs, servers, note)
     loaded = load_prompts(inputs, note)
     if loaded.recording:
-        candidate = assembly.recorded_candidate(
+        candidate = connections.recorded_candidate(
             inputs, loaded.recording, loaded.plan, judges, say, note
         )
     assert candidate
-    withheld = assembly.withheld(inputs, loaded.plan)
+    withheld = connections.withheld(inputs, loaded.plan)
     return Task(loaded.plan, candidate, judges, store, withheld), loaded
 
 
@@ -220,40 +210,19 @@ def _note_untested(summary: RunSummary, inputs: Inputs, judges: Judges) -> None:
             summary.untested = why
 
 
-def _begin(inputs: Inputs, work: Task, run: str) -> frozenset[str]:
-    """Choose the stored answers that the run uses; human labels must be of some of them.
+def _require_own_labels(labels: HumanLabels, task: Task, run: str) -> None:
+    """Raise LabelError if a row is of a benchmark of this run, and no stored answer of it.
 
-    Nothing may go wrong afterwards: it may set aside what finished runs asked for.
-
-    Returns:
-        See ``generations.begin``.
+    People label answers, so what they say of other answers decides nothing about these.
     """
-    labels = inputs.labels
-    unverified = generations.begin(
-        work, inputs.spec.store, are_labelled=labels is not None
-    )
-    if labels:
-        require_own_labels(labels, work, f"run {run} of {work.candidate.name}")
-    return unverified
-
-
-def _earlier(
-    inputs: Inputs,
-    baseline: Mapping[str, Scores],
-    summary: RunSummary,
-    work: Task,
-) -> Mapping[str, Earlier]:
-    """Compare conditions with the baseline's, and check that it can decide the gates' margins."""
-    spec, plan = inputs.spec, work.plan
-    reader = BaselineReader(
-        inputs.baseline,
-        spec.baseline.allow_incomparable,
-        spec.recording,
-        summary.manifest,
-        work.store,
-        plan,
-    )
-    earlier = reader.earlier(baseline)
-    level = spec.settings.confidence
-    require_possible_margins(inputs.gates, earlier, inputs.benchmarks, plan, level)
-    return earlier
+    keys: dict[str, set[str]] = {}
+    for name, prompts in task.plan.items():
+        stored = task.candidate.known(prompts, task.store)
+        own = keys.setdefault(name, set())
+        for prompt in prompts:
+            for sample, key in enumerate(task.candidate.keys(prompt)):
+                if key in stored:
+                    unjudged = Invalid(Reason.NO_LABEL)
+                    record = Record(prompt, sample, stored[key], unjudged)
+                    own.add(answer_key(name, record))
+    labels.require_answers(keys, f"run {run} of {task.candidate.name}")
