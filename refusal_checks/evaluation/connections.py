@@ -86,7 +86,7 @@ def connect_candidate(inputs: Inputs, servers: Servers) -> Candidate | None:
     )
 
 
-def recorded_candidate(
+def use_recording(
     inputs: Inputs,
     recording: Recording,
     plan: Plan,
@@ -131,7 +131,7 @@ def recorded_candidate(
     return ReplayCandidate(inputs.candidate.name, recording)
 
 
-def withheld(inputs: Inputs, plan: Plan) -> dict[str, Valid]:
+def verdicts_on_withheld(inputs: Inputs, plan: Plan) -> dict[str, Valid]:
     """How answers count that a content filter withheld, by benchmark; see ``Task``."""
     if inputs.spec.candidate.filtered == "invalid":
         return {}

@@ -35,7 +35,7 @@ def read_baseline(inputs: Inputs) -> Mapping[str, Scores]:
     return baseline
 
 
-def compared(
+def compare_runs(
     inputs: Inputs, baseline: Mapping[str, Scores], manifest: Manifest, work: Task
 ) -> dict[str, Earlier]:
     """Return the earlier run of each benchmark in the baseline.

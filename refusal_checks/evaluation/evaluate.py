@@ -182,7 +182,7 @@ class _Evaluation:
             with open_session(
                 inputs, self._run_id, self._events.say, lambda: self._is_cancelled
             ) as session:
-                run = self._begun(session)
+                run = self._announce(session)
                 try:
                     run.work()
                 except (KeyboardInterrupt, EngineStartError) as fault:
@@ -199,7 +199,7 @@ class _Evaluation:
         self._events.raise_fault()
         return result
 
-    def _begun(self, session: RunSession) -> Run:
+    def _announce(self, session: RunSession) -> Run:
         """Make the run and say so; from here on, whatever ends it leaves a result."""
         run = Run(session, self._events.tell)
         self._run = run

@@ -24,12 +24,12 @@ from refusal_checks.core.files import permitted, read_anew, resolved, why_no_fil
 from refusal_checks.core.sampling import Sampling
 from refusal_checks.evaluation.named_models import (
     NamedJudge,
+    locate_errors,
     read_candidate,
     read_judges,
     require_engine,
     require_recording,
     require_undivided,
-    where_written,
 )
 from refusal_checks.gates.decision import Rules
 from refusal_checks.gates.gate import Gate
@@ -133,7 +133,7 @@ def read_inputs(
     read_anew()
     variables.require_known()
     _require_models(spec)
-    with where_written(spec, "reports.runs", "--runs"):
+    with locate_errors(spec, "reports.runs", "--runs"):
         run_folder.require_writable(kept.runs, "--runs")
     store = _store(spec, kept)
     candidate = read_candidate(spec)
@@ -205,7 +205,7 @@ def _baseline(spec: RunSpec, runs: Path) -> Path | None:
     path = Path.cwd() / name
     if name != run_folder.LAST and path.exists():
         return path
-    with where_written(spec, "baseline.path", "--baseline"):
+    with locate_errors(spec, "baseline.path", "--baseline"):
         try:
             return run_folder.find(name, runs).path
         except DataError as fault:
@@ -223,7 +223,7 @@ def _labels(spec: RunSpec) -> HumanLabels | None:
     sheet = spec.trust.human_labels
     if not sheet:
         return None
-    with where_written(spec, "trust.human_labels", "--human-labels"):
+    with locate_errors(spec, "trust.human_labels", "--human-labels"):
         remedy = "; `refusal-checks sample-for-labels RUN` writes one"
         why = why_no_file(Path(sheet), remedy)
         if why:

@@ -52,7 +52,7 @@ def load_prompts(inputs: Inputs, note: Note) -> Loaded:
     gates, benchmarks, spec = inputs.gates, inputs.benchmarks, inputs.spec
     names = inputs.names
     with hub.leaving_no_copy(inputs.redaction.is_on):
-        whole = _whole(names, benchmarks, inputs.mirror, spec.multiple_choice)
+        whole = _load_whole(names, benchmarks, inputs.mirror, spec.multiple_choice)
     usual = {
         name: len(stratified(whole[name], benchmarks[name].usual_limit))
         for name in names
@@ -65,8 +65,8 @@ def load_prompts(inputs: Inputs, note: Note) -> Loaded:
         prompts = chain.from_iterable(whole.values())
         recording = replay.read(inputs.candidate, prompts, spec.recording)
     if recording and spec.recording.partial:
-        whole = _recorded(recording, whole, note)
-        empty = _without_prompts(gates, whole)
+        whole = _keep_recorded(recording, whole, note)
+        empty = _find_empty(gates, whole)
         if empty:
             raise DataError(
                 f"{recording.path}: deselect {empty.id}: its group has no recorded answer"
@@ -75,7 +75,7 @@ def load_prompts(inputs: Inputs, note: Note) -> Loaded:
         name: stratified(prompts, benchmarks[name].limit)
         for name, prompts in whole.items()
     }
-    empty = _without_prompts(gates, plan)
+    empty = _find_empty(gates, plan)
     if empty:
         raise UserError(
             f"{_table(empty)}: raise the limit of prompts, {benchmarks[empty.benchmark].limit}, "
@@ -84,7 +84,7 @@ def load_prompts(inputs: Inputs, note: Note) -> Loaded:
     return Loaded(plan, usual, recording)
 
 
-def _whole(
+def _load_whole(
     names: Iterable[str],
     benchmarks: Benchmarks,
     mirror: Path | None,
@@ -131,7 +131,7 @@ def _table(gate: Gate) -> str:
     return f"{gate.source}: [{gate.benchmark}.{gate.group_kind}.{group}]"
 
 
-def _recorded(recording: Recording, whole: Plan, note: Note) -> Plan:
+def _keep_recorded(recording: Recording, whole: Plan, note: Note) -> Plan:
     """Keep the prompts that have a recorded answer; note how many they are."""
     plan = {
         name: tuple(filter(recording.answers, prompts))
@@ -151,7 +151,7 @@ def _recorded(recording: Recording, whole: Plan, note: Note) -> Plan:
     return plan
 
 
-def _without_prompts(gates: Sequence[Gate], plan: Plan) -> Gate | None:
+def _find_empty(gates: Sequence[Gate], plan: Plan) -> Gate | None:
     for gate in gates:
         if not any(map(gate.looks_at, plan[gate.benchmark])):
             return gate

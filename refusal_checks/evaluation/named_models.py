@@ -29,7 +29,7 @@ class NamedJudge:
 
 
 @contextmanager
-def where_written(spec: RunSpec, key: str, option: str) -> Iterator[None]:
+def locate_errors(spec: RunSpec, key: str, option: str) -> Iterator[None]:
     """Make errors about an option's value name where it was written, such as in a file."""
     try:
         yield
@@ -50,10 +50,10 @@ def read_candidate(spec: RunSpec) -> CandidateModel:
         _words(spec, "candidate.args", table.args),
         table.template_variables,
         table.reasoning_end,
-        program(spec),
+        engine_program(spec),
         judge_reasoning=bool(table.judge_reasoning),
     )
-    with where_written(spec, "candidate.model", "--candidate"):
+    with locate_errors(spec, "candidate.model", "--candidate"):
         model = models.parse_candidate(table.model, extras)
     return vllm.with_dtype(model) if isinstance(model, Served) else model
 
@@ -71,9 +71,9 @@ def read_judges(spec: RunSpec) -> tuple[NamedJudge, ...]:
     judges: list[NamedJudge] = []
     for place, (name, prompt, args, variables, end) in enumerate(each):
         words = _words(spec, "judge.args", args)
-        extras = models.Extras(words, variables, end, program(spec))
-        with where_written(spec, "judge.model", "--judge"):
-            model = laid_out(models.parse_judge(name, extras), prompt)
+        extras = models.Extras(words, variables, end, engine_program(spec))
+        with locate_errors(spec, "judge.model", "--judge"):
+            model = complete_arguments(models.parse_judge(name, extras), prompt)
         own = _prompt_for(model, prompt)
         if any((judge.model, judge.template) == (model, own) for judge in judges):
             raise ModelError(
@@ -112,7 +112,7 @@ def _require_used(spec: RunSpec, judges: Sequence[NamedJudge]) -> None:
         raise UserError(f"{written}: {remedy} has no prompt")
 
 
-def laid_out(model: JudgeModel, prompt: str) -> JudgeModel:
+def complete_arguments(model: JudgeModel, prompt: str) -> JudgeModel:
     """Give a judge's engine its data type, and a chat template where its files have none."""
     if not isinstance(model, Served):
         return model
@@ -182,7 +182,7 @@ def _spread(spec: RunSpec, key: str, unset: object) -> Sequence[Any]:
     return values
 
 
-def program(spec: RunSpec) -> tuple[str, ...]:
+def engine_program(spec: RunSpec) -> tuple[str, ...]:
     """The program that starts engines in place of vLLM's own; empty for that."""
     command = spec.engine.command
     try:

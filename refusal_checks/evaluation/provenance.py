@@ -48,7 +48,7 @@ from refusal_checks.results.manifest import (
 from refusal_checks.version import __version__
 
 
-def manifest(
+def begin_manifest(
     inputs: Inputs,
     loaded: Loaded,
     judges: Judges,
@@ -87,27 +87,20 @@ def manifest(
             for name, panel in judges.items()
         },
         data={name: _data(inputs.benchmarks[name], loaded) for name in loaded.plan},
-        spec=spec.recorded(),
+        spec=spec.tables,
         thresholds={str(path): sha256(path) for path in spec.files},
-        accepted=spec.accept.granted,
         extensions={
             extension.origin: extension.sha256 for extension in extensions.known()
         },
         sampling=inputs.sampling.model_dump(mode="json"),
         usual_seed=spec.usual_seed,
-        filtered=spec.candidate.filtered,
-        judge_reasoning=spec.candidate.judge_reasoning,
-        multiple_choice=spec.multiple_choice.model_dump(mode="json"),
         judge_sampling=spec.judge.sampling.model_dump(mode="json")
         | {"max_tokens": usual},
         judge_thresholds=_thresholds(judges),
-        partial_refusals=spec.judge.partial,
         servers=servers,
         build=_build(),
         human_labels=_human_labels(inputs.labels),
-        labelled_by=spec.recording.labelled_by,
         store=str(inputs.store),
-        confidence=spec.settings.confidence,
         versions=_versions(),
         git_commit=_git_commit(),
         gates=Selection(
@@ -209,7 +202,7 @@ def _data(benchmark: Benchmark, loaded: Loaded) -> Data:
     )
 
 
-def with_effort(
+def add_effort(
     before: Manifest,
     placement: Placement,
     work: Task,

@@ -134,7 +134,7 @@ class Recorder:
         self._quote(found.quote)
         # A prompt of several benchmarks counts once.
         self._compared |= found.compared
-        level = summary.manifest.confidence
+        level = summary.manifest.spec.settings.confidence
         if self._compared:
             summary.agreement = agreements(self._compared.values(), level)
         self._write(found)

@@ -20,7 +20,7 @@ from refusal_checks.evaluation.decide import Evidence, Findings, decide
 from refusal_checks.evaluation.gated import GatedBenchmark
 from refusal_checks.evaluation.pipeline import Pipeline
 from refusal_checks.evaluation.planning import Pending, pending
-from refusal_checks.evaluation.provenance import with_effort
+from refusal_checks.evaluation.provenance import add_effort
 from refusal_checks.evaluation.recorder import Recorder
 from refusal_checks.evaluation.run_session import RunSession
 from refusal_checks.gates import power
@@ -119,7 +119,7 @@ class Run:
         placement = self._servers.place(models)
         if placement.places:
             recorder.say(f"placement {placement.kind}: {placement.why}")
-        manifest = with_effort(
+        manifest = add_effort(
             self._session.summary.manifest, placement, self._work, todo, models
         )
         used = set(frozenset[str]().union(*(todo.reused for todo in todos)))

@@ -18,7 +18,7 @@ from refusal_checks.engines.pool import Engines
 from refusal_checks.engines.servers import Servers
 from refusal_checks.engines.stored_only import StoredModels
 from refusal_checks.evaluation import connections, generations
-from refusal_checks.evaluation.earlier_runs import compared, read_baseline
+from refusal_checks.evaluation.earlier_runs import compare_runs, read_baseline
 from refusal_checks.evaluation.gated import GatedBenchmark, gated_benchmarks
 from refusal_checks.evaluation.inputs import Folders, Inputs
 from refusal_checks.evaluation.judge_checks import (
@@ -31,7 +31,7 @@ from refusal_checks.evaluation.planning import (
     Task,
     prompts_at_once,
 )
-from refusal_checks.evaluation.provenance import manifest
+from refusal_checks.evaluation.provenance import begin_manifest
 from refusal_checks.gates.comparison import Earlier
 from refusal_checks.judges import kind_of
 from refusal_checks.judges.trust.labels import HumanLabels, answer_key
@@ -90,7 +90,7 @@ def open_session(
         opened.callback(lock.release)
         lock.take(folder, say, is_cancelled)
         with permitted():
-            session = _opened(inputs, folder, say, opened)
+            session = _open(inputs, folder, say, opened)
         if inputs.kept.own not in folder.parents:
             keep_private(folder)
         yield session
@@ -113,7 +113,7 @@ def keep_private(folder: Path) -> None:
             file.write("*\n")
 
 
-def _opened(inputs: Inputs, folder: Path, say: Say, opened: ExitStack) -> RunSession:
+def _open(inputs: Inputs, folder: Path, say: Say, opened: ExitStack) -> RunSession:
     spec, summary = inputs.spec, RunSummary()
     inputs.redaction.require_silent(inputs.models)
     remark = remark_on(inputs.candidate)
@@ -124,15 +124,15 @@ def _opened(inputs: Inputs, folder: Path, say: Say, opened: ExitStack) -> RunSes
         servers: Servers = StoredModels()
     else:
         connections.convert(inputs.models, say)
-        servers = engines(inputs, folder)
+        servers = make_engines(inputs, folder)
     opened.callback(servers.close)
     store = opened.enter_context(Store(inputs.store, spec.store.retry_unfinished))
-    work, loaded = _connected(inputs, servers, store, say, summary.note)
+    work, loaded = _connect(inputs, servers, store, say, summary.note)
     _note_untested(summary, inputs, work.judges)
-    summary.manifest = manifest(
+    summary.manifest = begin_manifest(
         inputs, loaded, work.judges, servers=servers.account().get("servers", {})
     )
-    earlier = compared(inputs, baseline, summary.manifest, work)
+    earlier = compare_runs(inputs, baseline, summary.manifest, work)
     # Last of all: it may set aside what finished runs asked for.
     unverified = generations.begin(
         work, spec.store, are_labelled=inputs.labels is not None
@@ -160,7 +160,7 @@ def _opened(inputs: Inputs, folder: Path, say: Say, opened: ExitStack) -> RunSes
     )
 
 
-def engines(inputs: Inputs, folder: Path) -> Engines:
+def make_engines(inputs: Inputs, folder: Path) -> Engines:
     """The engines of a run's models, none of them started; their logs go into the folder."""
     spec = inputs.spec
     return Engines(
@@ -175,7 +175,7 @@ def engines(inputs: Inputs, folder: Path) -> Engines:
     )
 
 
-def _connected(
+def _connect(
     inputs: Inputs, servers: Servers, store: Store, say: Say, note: Say
 ) -> tuple[Task, Loaded]:
     """Connect to the models, then load the prompts: what else is wrong does not wait for data.
@@ -189,11 +189,11 @@ def _connected(
     judges = connections.build_judges(inputs, servers, note)
     loaded = load_prompts(inputs, note)
     if loaded.recording:
-        candidate = connections.recorded_candidate(
+        candidate = connections.use_recording(
             inputs, loaded.recording, loaded.plan, judges, say, note
         )
     assert candidate
-    withheld = connections.withheld(inputs, loaded.plan)
+    withheld = connections.verdicts_on_withheld(inputs, loaded.plan)
     return Task(loaded.plan, candidate, judges, store, withheld), loaded
 
 

@@ -7,13 +7,13 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, field_serializer
 
 from refusal_checks.core.labelling import is_model
 from refusal_checks.core.redaction import redacted
-from refusal_checks.gates.gate import Waiver
 from refusal_checks.models.client.usage import Usage
 from refusal_checks.models.names import RECORDED_LABELS
+from refusal_checks.spec import RunTables
 
 
 class _Facts(BaseModel):
@@ -135,30 +135,20 @@ class Manifest(_Facts):
     # hash of each judge's prompt, by benchmark and judge
     judge_prompts: Mapping[str, Mapping[str, str]] = {}
     data: Mapping[str, Data] = {}
-    spec: Mapping[str, Any] = {}  # the keys of the run file that were set, by table
+    spec: RunTables = RunTables()
     thresholds: Mapping[str, str] = {}  # sha256 by run file
-    accepted: Mapping[str, Waiver] = {}  # reservations that the run file accepts, by id
     # sha256 by who brought the extension: a distribution or a file
     extensions: Mapping[str, str] = {}
     sampling: Mapping[str, Any] = {}
     usual_seed: int = 0  # what the run files say, whatever an option gave
-    # whether the candidate's reasoning is judged; None if the run file does not say
-    judge_reasoning: bool | None = None
-    filtered: str = "invalid"  # how answers count that a content filter withheld
-    multiple_choice: Mapping[str, Any] = {}
     judge_sampling: Mapping[str, Any] = {}
     # from which probability on an answer counts as a refusal; empty if no judge gives any
     judge_thresholds: str = ""
-    # what partial refusals count as: one side, or against the model (own)
-    partial_refusals: str = "refusal"
-    confidence: float = 0.95
     versions: Mapping[str, str] = {}
     git_commit: str | None = None
     build: str = ""  # address of the CI job that started the run; empty elsewhere
     hardware: Hardware = Hardware()
     human_labels: LabelsUsed | None = None
-    # who gave the recorded labels that are the judge: people, or a model's name
-    labelled_by: str = ""
     store: str = ""
     gates: Selection = Selection()
     # where the engines ran, as ``Placement.describe`` returns it
@@ -173,6 +163,10 @@ class Manifest(_Facts):
     servers: Mapping[str, Mapping[str, ServerFacts]] = {}
     finished: str = ""
     redacted: bool = False
+
+    @field_serializer("spec")
+    def _as_written(self, spec: RunTables) -> dict[str, Any]:
+        return spec.recorded()
 
     @property
     def stored(self) -> str:
@@ -190,7 +184,7 @@ class Manifest(_Facts):
     def misnamed(self) -> list[str]:
         """Lines on names to check: recordings and servers that are, or may be, of another model."""
         lines = []
-        if "name" in self.spec.get("candidate", {}) and self._is_of_another_model:
+        if self.spec.candidate.name and self._is_of_another_model:
             lines.append(
                 f"check the name of the candidate: this run calls it {self.title}, and "
                 f"{self.candidate} says that its answers are of {self.recorded_model}"
@@ -266,7 +260,7 @@ def conditions(manifest: Manifest, benchmark: str) -> dict[str, str]:
 
     The seed is left out, because a comparison expects runs to differ by chance.
     """
-    judges = manifest.judges_of(benchmark)
+    judges, spec = manifest.judges_of(benchmark), manifest.spec
     data = manifest.data[benchmark]
     facts = {
         "judge": ", ".join(map(_judge, judges.values())),
@@ -274,16 +268,17 @@ def conditions(manifest: Manifest, benchmark: str) -> dict[str, str]:
     }
     if manifest.judge_thresholds:
         facts["judge thresholds"] = manifest.judge_thresholds
-    facts["partial refusals"] = f"counted as {manifest.partial_refusals}"
+    facts["partial refusals"] = f"counted as {spec.judge.partial}"
     facts["data"] = (
         f"{data.prompts} prompts, sha256 {data.sha256}, revision {data.revision}"
     )
-    if manifest.judge_reasoning:
+    if spec.candidate.judge_reasoning:
         facts["reasoning"] = "judged"
-    if is_model(manifest.labelled_by) and RECORDED_LABELS in judges:
-        facts["labelled by"] = manifest.labelled_by
-    if manifest.filtered != "invalid":
-        facts["filtered answers"] = manifest.filtered
+    labeller = spec.recording.labelled_by
+    if is_model(labeller) and RECORDED_LABELS in judges:
+        facts["labelled by"] = labeller
+    if spec.candidate.filtered != "invalid":
+        facts["filtered answers"] = spec.candidate.filtered
     facts |= _sampling("judge", manifest.judge_sampling)
     if manifest.candidate.startswith("replay:"):
         return facts | {"sampling": "recorded answers"}

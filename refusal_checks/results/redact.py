@@ -161,11 +161,11 @@ class Redaction:
             role: {server: _unnamed(facts) for server, facts in by_server.items()}
             for role, by_server in original.servers.items()
         }
-        spec = dict(original.spec)
-        system_prompt = spec.get("sampling", {}).get("system_prompt")
-        if system_prompt:
-            hidden = {"system_prompt": redacted(system_prompt)}
-            spec["sampling"] = {**spec["sampling"], **hidden}
+        spec = original.spec
+        if spec.sampling.system_prompt:
+            hidden = {"system_prompt": redacted(spec.sampling.system_prompt)}
+            table = spec.sampling.model_copy(update=hidden)
+            spec = spec.model_copy(update={"sampling": table})
         return original.extended(
             sampling=sampling, spec=spec, servers=servers, redacted=True
         )

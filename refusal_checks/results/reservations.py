@@ -111,7 +111,7 @@ def reservations(
         if len(different) > 2:
             text += f" (and {len(different) - 2} more like it)"
         accepted = ""
-        acceptance = summary.manifest.accepted.get(name)
+        acceptance = summary.manifest.spec.accept.granted.get(name)
         if acceptance and kind == "unshown":
             if day <= acceptance.until.isoformat():
                 accepted = clean(f"{acceptance.in_words}: {acceptance.reason}", 200)
@@ -127,7 +127,7 @@ def _found(summary: RunSummary, verdicts: Sequence[Verdict]) -> Found:
     named = {verdict.gate.benchmark for verdict in own}
     gated = {name: it for name, it in summary.benchmarks.items() if name in named}
     yield from _parts(summary.manifest, gated)
-    yield from _too_close(summary.manifest.confidence, own)
+    yield from _too_close(summary.manifest.spec.settings.confidence, own)
     yield from _judges(summary, own)
     yield from _labels(summary, own)
     if not summary.errors and not summary.manifest.gates.left_out:
@@ -361,7 +361,7 @@ def _judges(summary: RunSummary, own: Sequence[Verdict]) -> Found:
     # Where several judges have one name, numbers follow it.
     names = {name.partition(" (")[0] for name in manifest.models.judges}
     if RECORDED_LABELS in names:
-        names.add(manifest.labelled_by)
+        names.add(manifest.spec.recording.labelled_by)
     candidate = manifest.candidate
     is_demo = candidate.startswith(DEMO) or candidate in DEMO_RECORDINGS
     if DEMO_JUDGE in names and not is_demo:
@@ -402,7 +402,7 @@ def _labels(summary: RunSummary, own: Sequence[Verdict]) -> Found:
     by_recording = any(
         RECORDED_LABELS in manifest.judge_prompts.get(name, ()) for name in decided
     )
-    if by_recording and not manifest.labelled_by:
+    if by_recording and not manifest.spec.recording.labelled_by:
         yield (
             "labels-unattributed",
             'set recording.labelled_by: who gave the labels that decide, "people" or a model\'s '
@@ -460,7 +460,7 @@ def _not_seen_whole(manifest: Manifest, gated: Mapping[str, BenchmarkSummary]) -
                 f"{figures.refused_withheld} of {figures.answers} answers to {name}, and nobody "
                 "read them",
             )
-        if figures.reasoned and manifest.judge_reasoning is None:
+        if figures.reasoned and manifest.spec.candidate.judge_reasoning is None:
             yield (
                 "not-seen-whole",
                 "say with candidate.judge_reasoning whether users see the reasoning: no judge "

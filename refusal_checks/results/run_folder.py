@@ -221,7 +221,7 @@ class RunFolder:
         planned = manifest.data[name].prompts if name in manifest.data else 0
         summary.benchmarks[name] = summarise(
             records,
-            manifest.confidence,
+            manifest.spec.settings.confidence,
             planned=planned,
             kind=records[0].prompt.kind or "",
         )

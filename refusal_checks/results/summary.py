@@ -109,7 +109,9 @@ class RunSummary:
         if self.confirmed is None or verdict.kind != Kind.SAFETY:
             return None
         metric = METRICS[verdict.gate.metric]
-        return self.confirmed.rate(metric, verdict.estimate, self.manifest.confidence)
+        return self.confirmed.rate(
+            metric, verdict.estimate, self.manifest.spec.settings.confidence
+        )
 
     def note(self, line: str) -> None:
         if line not in self.notes:

@@ -69,6 +69,7 @@ __all__ = [
     "ModelTable",
     "ReportsTable",
     "RunSpec",
+    "RunTables",
     "StoreTable",
     "named",
     "override",
@@ -76,13 +77,8 @@ __all__ = [
 ]
 
 
-class RunSpec(BaseModel):
-    """Everything that a run is. A spec is immutable; ``with_values`` makes another one.
-
-    Attributes:
-        benchmarks: keys of benchmarks other than gates, by name of the benchmark.
-        files: the run files, in order.
-    """
+class RunTables(BaseModel):
+    """The tables of a run file that are not benchmarks; what is not set has its default."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", strict=True, arbitrary_types_allowed=True
@@ -102,6 +98,27 @@ class RunSpec(BaseModel):
     reports: ReportsTable = ReportsTable()
     settings: GateSettings = GateSettings()
     accept: AcceptTable = AcceptTable()
+
+    def recorded(self) -> dict[str, Any]:
+        """The keys that were set, for the manifest; omits extensions' targets, which may be secret.
+
+        Gates are recorded with their verdicts instead.
+        """
+        names = {name for name in TABLES if getattr(self, name).model_fields_set}
+        written = self.model_dump(mode="json", include=names, exclude_unset=True)
+        for name in self.reports.formats:
+            written["reports"].pop(name, None)
+        return written
+
+
+class RunSpec(RunTables):
+    """Everything that a run is. A spec is immutable; ``with_values`` makes another one.
+
+    Attributes:
+        benchmarks: keys of benchmarks other than gates, by name of the benchmark.
+        files: the run files, in order.
+    """
+
     gates: SkipValidation[tuple[Gate, ...]] = ()
     benchmarks: SkipValidation[Mapping[str, BenchmarkTable]] = Field(
         default_factory=dict
@@ -294,16 +311,10 @@ class RunSpec(BaseModel):
             return value
         return written[-1] if written else None
 
-    def recorded(self) -> dict[str, Any]:
-        """The keys that were set, for the manifest; omits extensions' targets, which may be secret.
-
-        Gates are recorded with their verdicts instead.
-        """
-        names = {name for name in TABLES if getattr(self, name).model_fields_set}
-        written = self.model_dump(mode="json", include=names, exclude_unset=True)
-        for name in self.reports.formats:
-            written["reports"].pop(name, None)
-        return written
+    @property
+    def tables(self) -> RunTables:
+        """The tables alone, as a manifest keeps them."""
+        return RunTables(**{name: getattr(self, name) for name in TABLES})
 
 
 def usual_file(folder: Path, overrides: Iterable[Layer]) -> Path:

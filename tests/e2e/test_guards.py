@@ -14,7 +14,7 @@ from refusal_checks.core.sampling import JudgeSampling
 from refusal_checks.core.verdicts import Judgement
 from refusal_checks.engines.process import EngineProcess
 from refusal_checks.engines.vllm import EngineSpec
-from refusal_checks.evaluation.named_models import laid_out
+from refusal_checks.evaluation.named_models import complete_arguments
 from refusal_checks.judges import template
 from refusal_checks.judges.judge import JudgeSetup
 from refusal_checks.models.client.client import Client, RequestParams
@@ -57,7 +57,7 @@ def test_a_guard_reaches_a_verdict_through_its_chat_template(
 ) -> None:
     says, chat_template, verdict = GUARDS[name]
     folder = toy_guard.make(tmp_path / name, says, chat_template)
-    model = laid_out(Served(str(folder), str(folder)), "")
+    model = complete_arguments(Served(str(folder), str(folder)), "")
     assert isinstance(model, Served)
     prompt_name = template.picked(str(folder))
     assert prompt_name

@@ -76,7 +76,7 @@ def test_what_a_content_filter_withholds_counts_as_the_run_file_says(
     assert (refused and refused.value) == rate
     assert ("not-seen-whole" in reserved(found)) is (rate == 1)
     if keys:
-        assert found.summary["manifest"]["filtered"] == "refusal"
+        assert found.summary["manifest"]["spec"]["candidate"]["filtered"] == "refusal"
     else:
         found.says(
             '160 answers withheld by a content filter*candidate.filtered = "refusal"'

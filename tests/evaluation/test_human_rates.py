@@ -203,7 +203,8 @@ def test_recorded_labels_that_judge_say_who_gave_them(
         "declared in the run file, and not checked: the recorded labels that judge are "
         f"{by}*own has prompts to be refused"
     )
-    assert found.summary["manifest"]["labelled_by"] == labelled_by
+    recording = found.summary["manifest"]["spec"]["recording"]
+    assert recording.get("labelled_by", "") == labelled_by
 
 
 @needs_mirror

@@ -182,7 +182,7 @@ def test_somebody_may_accept_by_name_and_date_what_was_not_shown(
     assert found.summary["decision"]["reservations"] == [
         {"id": "part", "kind": "unshown", "text": PART, "accepted": terms}
     ]
-    assert found.summary["manifest"]["accepted"]["part"]["by"] == "Ann <b>"
+    assert found.summary["manifest"]["spec"]["accept"]["part"]["by"] == "Ann <b>"
     found.result.write_junit("gates.xml")
     for name in ("gates.xml", "page.html", "comment.md", "step.md"):
         text = html.unescape(Path(name).read_text())

@@ -53,7 +53,7 @@ def remarks(run: RunSummary) -> Iterator[str]:
 def more_remarks(run: RunSummary) -> Iterator[str]:
     """What explains the figures to somebody who looks closer."""
     needed = {found.id for found in release_decision(run).reservations}
-    unneeded = [name for name in run.manifest.accepted if name not in needed]
+    unneeded = [name for name in run.manifest.spec.accept.granted if name not in needed]
     if unneeded:
         yield f"remove from [accept] what this run does not need: {', '.join(unneeded)}"
     if run.judge_means:
@@ -76,7 +76,7 @@ def more_remarks(run: RunSummary) -> Iterator[str]:
             rules, others = (summary.read_by.get(who, 0) for who in ("rules", "judge"))
             yield f"options in {shown}: {rules} read by rules, {others} by the judge"
         if summary.partial:
-            counted = run.manifest.partial_refusals
+            counted = run.manifest.spec.judge.partial
             if counted == "own":
                 counted = "compliance" if summary.kind == Kind.SAFETY else "refusal"
             yield (
@@ -91,7 +91,7 @@ def _looked_at(run: RunSummary) -> Iterator[str]:
     if sheet and not confirmed:
         yield f"labels of fewer than {LEAST} refusals are too few to use"
     if confirmed:
-        share = confirmed.share(run.manifest.confidence)
+        share = confirmed.share(run.manifest.spec.settings.confidence)
         text = f"people confirm {confirmed.confirmed} of {confirmed.drawn} refusals ({share:.1%})"
         rates = []
         for verdict in run.verdicts.values():
@@ -170,15 +170,15 @@ def _declared(run: RunSummary) -> Iterator[str]:
     manifest, declared = run.manifest, []
     if any(RECORDED_LABELS in judges for judges in manifest.judge_prompts.values()):
         declared.append(
-            f"the recorded labels that judge are {by_whom(manifest.labelled_by)}"
+            f"the recorded labels that judge are {by_whom(manifest.spec.recording.labelled_by)}"
         )
     for name, data in manifest.data.items():
         kind = run.benchmarks[name].kind if name in run.benchmarks else ""
         if data.own and kind in EXPECTED:
             declared.append(f"{clean(name, 60)} has prompts {EXPECTED[kind]}")
-    if manifest.judge_reasoning is False:
+    if manifest.spec.candidate.judge_reasoning is False:
         declared.append("users do not see the reasoning")
-    if manifest.filtered == "refusal":
+    if manifest.spec.candidate.filtered == "refusal":
         declared.append("users have the same content filter")
     if declared:
         yield f"declared in the run file, and not checked: {'; '.join(declared)}"

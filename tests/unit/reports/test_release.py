@@ -384,7 +384,7 @@ ANSWERED = of_kind("sanity", SAFE, "C " * 50)
         (
             ["too-close-to-call"],
             lambda run: add(
-                manifest(confidence=0.5)(run) or run,
+                manifest(spec={"settings": {"confidence": 0.5}})(run) or run,
                 decide(replace(UNSAFE, decision="confident"), records("R " * 50)),
             ),
         ),
