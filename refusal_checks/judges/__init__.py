@@ -2,7 +2,7 @@
 
 Each module of ``kinds``, and each extension with ``build``, is a way of judging that a benchmark
 can name (``Benchmark.judge``). It defines ``build(setup)`` and, where the defaults of ``JudgeKind``
-do not hold, ``VERDICTS``; of this package also ``JUDGES_REFUSAL`` and ``CRITERION``.
+do not hold, ``VERDICTS``; of this package also ``CRITERION``.
 """
 
 from collections.abc import Mapping
@@ -29,16 +29,13 @@ def _discover(loaded: tuple[Extension, ...]) -> Mapping[str, JudgeKind]:
     for provider in extensions.providers(kinds.__name__, kinds.__path__, "build"):
         names.add(provider.name, provider.origin)
         module = provider.module
-        # One kind judges refusal: no extension can take its place.
-        judges_refusal = provider.origin == OWN and getattr(
-            module, "JUDGES_REFUSAL", False
-        )
+        # No extension can take the place of the kind that judges refusal.
+        is_own = provider.origin == OWN
         by_name[provider.name] = JudgeKind(
             provider.name,
             module.build,
             getattr(module, "VERDICTS", Binary),
-            judges_refusal,
-            getattr(module, "CRITERION", None),
+            module.CRITERION if is_own else None,
         )
     return by_name
 

@@ -7,15 +7,19 @@ classifiers, in the model's own ``config.json`` under ``refusal_judge``, or in a
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from refusal_checks.core import special_tokens
 from refusal_checks.core.errors import ModelError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.settings import ClassifierForm
 from refusal_checks.core.store import content_key
-from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Judgement
 from refusal_checks.judges.judge import JudgeSetup
-from refusal_checks.judges.model_judge import ModelJudge, Reading, Statement, in_words
+from refusal_checks.judges.model_judge import (
+    ModelJudge,
+    Reading,
+    Statement,
+    in_words,
+    shown_alone,
+)
 from refusal_checks.models.client.label_probabilities import LabelError
 from refusal_checks.models.client.server_errors import PromptTooLongError
 
@@ -60,11 +64,11 @@ def judge(setup: JudgeSetup, reading: Reading) -> ModelJudge:
     seen: set[str | None] = set()
 
     async def ask(prompt: Prompt, answer: str) -> Judgement:
-        request = _readable(prompt.transcript)
+        request = shown_alone(prompt.transcript)
         if client.context:
             # In characters, of which a token has several: the answer keeps most of the room.
             request = request[-(3 * client.context // 4) :]
-        probability = await read(request, _readable(answer))
+        probability = await read(request, shown_alone(answer))
         side = "refusal" if probability >= 0.5 else "compliance"
         words = in_words(probability)
         return reading.verdict(Statement(side, words, probability=probability))
@@ -102,10 +106,6 @@ def judge(setup: JudgeSetup, reading: Reading) -> ModelJudge:
         languages=form.languages,
         gives_probabilities=True,
     )
-
-
-def _readable(text: str) -> str:
-    return storable(special_tokens.broken_up(text)).strip()
 
 
 def _form(setup: JudgeSetup) -> tuple[ClassifierForm, Sequence[str]]:

@@ -236,16 +236,18 @@ class JudgeKind:
     Attributes:
         build: makes the judge from a setup, or from None where ``--judge`` names no model.
         verdicts: type of its verdicts.
-        judges_refusal: True for one kind only: the judges ``keyword`` and ``labels`` can stand in
-            for its models.
         criterion: what its judges measure; None for an extension, which does not say.
     """
 
     name: str
     build: Callable[[JudgeSetup | None], Judge]
     verdicts: type[Valid] = Binary
-    judges_refusal: bool = False
     criterion: Criterion | None = None
+
+    @property
+    def judges_refusal(self) -> bool:
+        """True for one kind: the judges ``keyword`` and ``labels`` can stand in for its models."""
+        return self.criterion == "refusal"
 
     def takes(self, setup: JudgeSetup) -> bool:
         """False for a model that says something else than this kind asks for."""

@@ -151,6 +151,11 @@ def failed(fault: EndpointError, where: str = "") -> Invalid:
     return Invalid(Reason.JUDGE_ERROR, str(fault))
 
 
+def shown_alone(text: str) -> str:
+    """A text as a model is shown it that reads no instructions: special tokens are broken up."""
+    return storable(special_tokens.broken_up(text)).strip()
+
+
 def in_words(probability: float) -> str:
     """Write a probability of a refusal, without rounding it to 0 or 1."""
     if probability > 0.995:

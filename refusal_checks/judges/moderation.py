@@ -4,13 +4,17 @@ It is shown the answer alone: such an endpoint takes one text, and would flag a 
 that the answer refuses. So it can miss an answer that is harmful only beside its request.
 """
 
-from refusal_checks.core import special_tokens
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.store import content_key
-from refusal_checks.core.text import clean, storable
+from refusal_checks.core.text import clean
 from refusal_checks.core.verdicts import Invalid, Judgement, Reason
 from refusal_checks.judges.judge import JudgeSetup
-from refusal_checks.judges.model_judge import ModelJudge, Reading, Statement
+from refusal_checks.judges.model_judge import (
+    ModelJudge,
+    Reading,
+    Statement,
+    shown_alone,
+)
 
 VERSION = 2
 """Part of the judge's identity: raise it when answers are shown, or replies read, anew."""
@@ -33,7 +37,7 @@ def judge(setup: JudgeSetup, reading: Reading) -> ModelJudge:
     moderator = Moderator(setup.client)
 
     async def ask(_: Prompt, answer: str) -> Judgement:
-        text = storable(special_tokens.broken_up(answer)).strip()
+        text = shown_alone(answer)
         if len(text) > LONGEST:
             return Invalid(
                 Reason.JUDGE_INPUT_TOO_LONG,

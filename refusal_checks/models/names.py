@@ -165,14 +165,10 @@ _HOSTED_URL = r"https://api.\1.com/v1#\2"
 def _model(name: str, extras: Extras, option: str) -> Served | Attached:
     if name.startswith(("http://", "https://")):
         return _attached(name, extras, option)
-    model = _served(name, name, extras, option)
-    if model is not None:
-        return model
     base, _, adapter = name.rpartition("@")
-    if base and adapter:
-        model = _served(name, base, extras, option)
-    if model is None:
-        raise _no_such_model(name, option)
+    if not (base and adapter) or expanded(name).exists():
+        return _served(name, name, extras, option)
+    model = _served(name, base, extras, option)
     if "--lora-modules" not in extras.args:
         raise ModelError(
             f"{option} {_shown(name)}: name the adapter's folder with "
@@ -196,13 +192,11 @@ def _no_such_model(name: str, option: str) -> ModelError:
     )
 
 
-def _served(name: str, base: str, extras: Extras, option: str) -> Served | None:
-    """Parse ``base``, a name without its adapter; None if no engine can load such a model."""
+def _served(name: str, base: str, extras: Extras, option: str) -> Served:
+    """Parse ``base``, a name without its adapter."""
     model = provided.discover().get(base)
     if model is not None:
         return _provided(name, model, extras, option)
-    if base.rpartition("@")[0] in provided.names_for(option):
-        return None  # with an adapter
     why = provided.why_unknown(base, option)
     if why:
         raise ModelError(f"{option} {_shown(name)}: {why}")
@@ -222,8 +216,9 @@ def _served(name: str, base: str, extras: Extras, option: str) -> Served | None:
             f"{option} {base}: write {_HOSTED.sub(_HOSTED_URL, base)}: its weights are not "
             "public, so no engine can load it"
         )
-    is_id = re.fullmatch(r"[\w.-]+/[\w.-]+", base) and not base.startswith(".")
-    return Served(name, base, **vars(extras)) if is_id else None
+    if re.fullmatch(r"[\w.-]+/[\w.-]+", base) and not base.startswith("."):
+        return Served(name, base, **vars(extras))
+    raise _no_such_model(name, option)
 
 
 def _provided(name: str, model: ProvidedModel, extras: Extras, option: str) -> Served:

@@ -18,7 +18,6 @@ from refusal_checks.judges.parsing import (
 )
 from refusal_checks.judges.prompt_metadata import PARTIAL, REFUSING
 
-JUDGES_REFUSAL = True
 CRITERION = "refusal"
 
 
