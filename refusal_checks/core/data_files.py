@@ -25,22 +25,17 @@ TYPES = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet")
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
-    """The rows of a file, by column; the end of its name says which of ``TYPES`` it is."""
+    """The rows of a file, by column; the end of its name says which of ``TYPES`` it is.
+
+    The separator of CSV is whichever of comma, semicolon and tab is most frequent in the header.
+    """
     if path.suffix not in TYPES:
         why = (
             why_no_file(path)
             or "name it .csv, .json, .jsonl or .parquet, as its rows are"
         )
         raise DataError(f"{path}: {why}")
-    return rows_of(path, read_bytes(path))
-
-
-def rows_of(path: Path, content: bytes) -> list[dict[str, Any]]:
-    """The rows in the content of a file, by column.
-
-    A file without one of the other ``TYPES`` is CSV. Its separator is whichever of comma, semicolon
-    and tab is most frequent in the header.
-    """
+    content = read_bytes(path)
     rows: Iterable[dict[str, Any]]
     if path.suffix == ".parquet":
         rows = parquet.rows(parquet.read_table(BytesIO(content), path))

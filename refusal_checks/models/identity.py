@@ -51,7 +51,7 @@ def describe(model: Model, served_name: str = "") -> dict[str, Any]:
         "args": list(model.args),
         "files": _files(model),
         **settings,
-        "adapter": _adapter(model),
+        "adapter": model.adapter,
         "engine_command": list(model.program),
     }
 
@@ -67,25 +67,17 @@ def _version(model: Served) -> str:
 
 
 def _files(model: Served) -> dict[str, str]:
-    """Digests of the files that arguments name, such as a chat template."""
+    """Digests of what arguments name: files, such as a chat template, and adapters' folders."""
     digests = {}
     for argument in model.args:
-        for word in (argument, argument.partition("=")[2]):
+        name, _, value = argument.partition("=")
+        for word in (argument, value):
             # Unlike Path, os.path accepts an argument that is too long for a path.
             if os.path.isfile(word) and os.path.getsize(word) <= _SMALL:  # noqa: PTH113, PTH202
                 digests[word] = sha256(Path(word))
+        if name == model.adapter and os.path.isdir(value):  # noqa: PTH112
+            digests[value] = _fingerprint(value)
     return digests
-
-
-def _adapter(model: Served) -> str:
-    """The adapter's name, with the fingerprints of the folders that arguments name for it."""
-    parts = [model.adapter]
-    if model.adapter:
-        for argument in model.args:
-            name, _, path = argument.partition("=")
-            if name == model.adapter and Path(path).is_dir():
-                parts.append(_fingerprint(path))
-    return "@".join(parts)
 
 
 def model_identity(model: Model, served_name: str = "") -> str:
