@@ -1,6 +1,6 @@
 """Make the pictures in ``docs/images``: the page in all of its uses, and the terminal.
 
-    python docs/make_screenshots.py                # gates of demo:regressed against demo:aligned
+    python docs/make_screenshots.py                # gates of the recorded demo models
     python docs/make_screenshots.py RUN            # the report of a finished run, no terminal
 
 Needs Chromium (``CHROMIUM`` or one on the PATH).
@@ -32,11 +32,7 @@ IMAGES = ROOT / "docs" / "images"
 COLUMNS = 100
 MOST_BYTES = 300_000
 
-GATE = (
-    "-m", "pytest", "tests/gates", "-p", "no:cacheprovider", "--color=yes", "-q", "--tb=no",
-    "--refusal-judge=demo:judge", "--refusal-thresholds=thresholds/smoke.toml",
-    "--refusal-samples=2", "--refusal-redact",  # the prompts are harmful
-)  # fmt: skip
+GATE = ("gate", "-q", "--tb=no", "--color=yes", "--redact")  # the prompts are harmful
 
 OPENED = """() => {
     const choose = (id, index) => {
@@ -59,26 +55,32 @@ pre {{ margin: 0; padding: 22px 26px; width: fit-content; color: #d7dae0;
 </style><pre>{code}</pre>"""
 
 
-def gate(candidate: str, *args: str | Path) -> tuple[Path, str]:
-    """Run the demo gate; the run's folder, and what the terminal showed at the end."""
-    command = [sys.executable, *GATE, "--candidate", candidate, *map(str, args)]
+def command(folder: Path, *words: str | Path) -> subprocess.CompletedProcess[str]:
+    run = [sys.executable, "-c", "from refusal_checks.cli import main; main()"]
     environment = os.environ | {"COLUMNS": str(COLUMNS)}
-    done = subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True
+    return subprocess.run(
+        [*run, *map(str, words)],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
     )
+
+
+def gate(folder: Path, *words: str | Path) -> tuple[Path, str]:
+    """Gate recorded answers; the run's folder, and what the terminal showed at the end."""
+    done = command(folder, *GATE, *words)
     found = re.search(r"run folder (\S+)", done.stdout)
     if done.returncode not in (0, 1) or found is None:
         sys.exit(f"the gate did not run:\n{done.stdout}\n{done.stderr}")
     return Path(found[1]), done.stdout
 
 
-def demo(baselines: Path) -> tuple[Path, str]:
-    """The gate of demo:regressed against demo:aligned."""
-    earlier, _ = gate("demo:aligned")
-    command = "from refusal_checks.cli import main; main()"
-    accept = [sys.executable, "-c", command, "baseline", "accept", earlier, baselines]
-    subprocess.run(accept, cwd=ROOT, check=True)
-    return gate("demo:regressed", "--baseline", baselines)
+def demo(folder: Path) -> tuple[Path, str]:
+    """The gate of the regressed demo model against the aligned one."""
+    earlier, _ = gate(folder, "replay:demo")
+    command(folder, "baseline", "accept", earlier, "baselines").check_returncode()
+    return gate(folder, "replay:demo-regressed", "--baseline", "baselines")
 
 
 def summary(output: str) -> str:
@@ -89,7 +91,7 @@ def summary(output: str) -> str:
         for n, line in enumerate(lines)
         if " refusal checks " in line and "===" in line
     )
-    return "\n".join(lines[start:]).replace(f"{ROOT}/", "")
+    return "\n".join(lines[start:])
 
 
 def as_html(terminal: str) -> str:
@@ -154,8 +156,8 @@ def main(run: str = "") -> None:
         if run:
             folder = Path(run)
         else:
-            folder, output = demo(Path(name) / "baselines")
-            terminal = summary(output)
+            folder, output = demo(Path(name))
+            terminal = summary(output).replace(f"{name}/", "")
         report = Path(name) / "report.html"
         html.write(RunFolder.of(folder), report)
         with browser() as chromium:

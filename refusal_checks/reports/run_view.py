@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from functools import cached_property
 from pathlib import Path
 from typing import Self
 
@@ -44,18 +42,3 @@ class RunView:
     @property
     def candidate(self) -> str:
         return self.summary.manifest.shown or self.folder.path.name
-
-    @cached_property
-    def when(self) -> datetime | None:
-        """Start time in UTC; None if the manifest has none."""
-        try:
-            started = datetime.fromisoformat(self.summary.manifest.started)
-        except ValueError:
-            return None
-        if started.tzinfo is None:
-            return started.replace(tzinfo=UTC)
-        return started.astimezone(UTC)
-
-    @property
-    def day(self) -> str:
-        return f"{self.when:%Y-%m-%d %H:%M}" if self.when else "unknown"

@@ -324,6 +324,6 @@ def usual_file(folder: Path, overrides: Iterable[Layer]) -> Path:
     """
     for layer in overrides:
         if layer.content.get("candidate", {}).get("model") in DEMO_RECORDINGS:
-            return toml_file.find(Path("demo"))
+            return toml_file.FOLDER / "demo.toml"
     own = folder / "thresholds" / "default.toml"
     return own if own.is_file() else toml_file.DEFAULT

@@ -56,8 +56,8 @@ def _document(run: RunView) -> Iterator[str]:
     }
     shapes = [charts.confidences(p.name, p.kind, p.confidences) for p in payloads]
     reasons = [*dict.fromkeys(decision.reasons), decision.stored]
-    if decision.answer == "no":
-        del reasons[0]  # how many gates failed: the page lists them
+    if decision.answer == "no":  # the first says how many failed: the page lists them
+        reasons = [*decision.decisive[1:], decision.stored]
     return document(
         title=f"{run.candidate}: {decision.headline}",
         run=run,

@@ -30,9 +30,6 @@ MEASURED = "-"
 MOST_GROUPS = 3
 """Groups that a sentence names."""
 
-MOST_LISTED = 12
-"""Groups whose figures are listed; the page has a table of all."""
-
 
 def sentence(verdict: Verdict) -> str:
     """Say in one safe sentence what was found, what is allowed, and how the last release did.
@@ -327,8 +324,6 @@ def details(verdict: Verdict) -> list[str]:
     if verdict.invalid.share and not verdict.invalid.decide:
         share = f"{verdict.invalid.share:.1%} of {verdict.answers} answers"
         texts.append(f"{share} have no verdict{_extremes(verdict)}")
-    if verdict.groups:
-        texts.append(_by_group(verdict))
     if compared:
         texts += (f"not comparable: {clean(why)}" for why in compared.differences)
         texts.append(_change(verdict, compared))
@@ -343,17 +338,6 @@ def _extremes(verdict: Verdict) -> str:
     ]
     low, high = verdict.bounds
     return f" ({', '.join(ways)})" if low < high else ""
-
-
-def _by_group(verdict: Verdict) -> str:
-    gate, parts = verdict.gate, []
-    for group in verdict.groups[:MOST_LISTED]:
-        name = f"{clean(group.gate.group or '', 60)} {mark(group)}"
-        shown = f"{gate.show(group.estimate.value)} {gate.interval(group.estimate)}"
-        parts.append(f"{name} {shown}, n = {group.estimate.n}")
-    if len(verdict.groups) > MOST_LISTED:
-        parts.append(f"and {len(verdict.groups) - MOST_LISTED} more")
-    return f"by {_kind(gate)}: {'; '.join(parts)}"
 
 
 def _change(verdict: Verdict, compared: Comparison) -> str:

@@ -21,10 +21,8 @@ from refusal_checks.core.verdicts import (
     Rated,
     Reason,
 )
-from refusal_checks.reports.run_view import RunView
 from refusal_checks.results import run_folder
 from refusal_checks.results.benchmark_summary import summarise
-from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.run_folder import RunFolder, require_writable
 from refusal_checks.results.summary import RunSummary
 from tests.report_runs import manifest_of, refusals, write_run
@@ -210,17 +208,3 @@ def test_a_folder_that_cannot_be_written_is_named_with_the_remedy(
         assert str(caught.value).startswith(
             f"--runs {path}: name a folder that can be written: "
         )
-
-
-@pytest.mark.parametrize(
-    ("started", "day"),
-    [
-        ("2026-01-02T09:00:00+02:00", "2026-01-02 07:00"),
-        ("2026-01-02T09:00:00", "2026-01-02 09:00"),
-        ("2026-01-02", "2026-01-02 00:00"),
-        ("yesterday", "unknown"),
-    ],
-)
-def test_a_run_has_its_day_in_utc(tmp_path: Path, started: str, day: str) -> None:
-    summary = RunSummary(Manifest(started=started))
-    assert RunView(RunFolder(tmp_path), summary).day == day
