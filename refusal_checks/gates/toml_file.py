@@ -18,8 +18,6 @@ DEFAULT = FOLDER / "default.toml"
 
 EXTENSIONS = "extensions"  # the key of a file, above its tables, that names Python files to import
 
-_YAML = re.compile(r"\s*(- |[\w.-]+:(\s|$))")
-
 
 def names() -> list[str]:
     """Names of the run files in the package, without the suffix."""
@@ -64,21 +62,9 @@ def read(path: Path) -> dict[str, Any]:
         if place:
             number = min(int(place[1]), len(lines))
         line = lines[number - 1]
-        remedy = "not TOML"
-        if path.suffix != ".toml":
-            remedy = "name a run file (.toml); not TOML"
-        elif _YAML.match(line):
-            remedy = "write TOML, [TABLE] and KEY = VALUE below it; this is YAML"
-        elif reason.startswith("Invalid initial character") and "{" in line:
-            remedy = (
-                "write { KEY = VALUE } in one line, with no comma at its end; not TOML"
-            )
-        elif reason == "Invalid value":
-            remedy = (
-                "write a text in quotes, a number with a point, true or false; not TOML"
-            )
         raise ThresholdError(
-            f"{path}: line {number}: {remedy}: {reason}: {line.strip()[:100]}"
+            f"{path}: line {number}: write TOML (KEY = VALUE, texts in quotes, {{ }} in one line): "
+            f"{reason}: {line.strip()[:100]}"
         ) from None
     except (ValueError, RecursionError):  # the parser's own limits
         raise ThresholdError(

@@ -303,7 +303,7 @@ A_TOPIC = "[mine.topic.a]\nrejection_rate = { max = 0.1 }\n"
             TABLE.replace('category = "kind"\n', A_TOPIC),
             'no kind of group "topic". Known: none; name the column: groups = { topic =',
         ),
-        (TABLE + EVERY, "not TOML: Cannot overwrite a value"),
+        (TABLE + EVERY, "Cannot overwrite a value"),
     ],
     ids=["group", "category"],
 )

@@ -30,7 +30,7 @@ from refusal_checks.core.verdicts import (
 from refusal_checks.judges.trust.canary import HOSTILE, LANGUAGES, Exchange
 from refusal_checks.judges.trust.check_sets import EVERY, REFUSALS, CheckSet
 from refusal_checks.metrics.statistics.bounded import bounds
-from refusal_checks.metrics.statistics.descriptive import agreement
+from refusal_checks.metrics.statistics.descriptive import rank_agreement
 from refusal_checks.metrics.statistics.intervals import Estimate, wilson
 
 Figure = Literal[
@@ -385,7 +385,7 @@ def _taus(
         places.setdefault(exchange.request, []).append(exchange.place)
         values.setdefault(exchange.request, []).append(exchanges.value(verdict))
     return [
-        agreement(known, values[request]).kendall or 0.0
+        rank_agreement(known, values[request]) or 0.0
         for request, known in places.items()
         if len(known) >= 3
     ]

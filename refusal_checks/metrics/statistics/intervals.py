@@ -76,14 +76,6 @@ class Estimate:
     def width(self) -> float:
         return self.upper - self.lower
 
-    def widened(self, factor: float, lowest: float, highest: float) -> Estimate:
-        """Multiply both legs of the interval by a factor, within a range."""
-        lower = max(lowest, self.value - factor * (self.value - self.lower))
-        upper = min(highest, self.value + factor * (self.upper - self.value))
-        return Estimate(
-            self.value, min(self.lower, lower), max(self.upper, upper), self.n
-        )
-
 
 def wilson(share: float, n: int, confidence: float = 0.95) -> Estimate:
     """Wilson's score interval for a share observed over n >= 1 independent units.
