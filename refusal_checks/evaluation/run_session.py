@@ -75,7 +75,7 @@ def open_session(
     inputs: Inputs,
     run_id: str,
     say: Say,
-    is_cancelled: Callable[[], bool] = lambda: False,
+    is_cancelled: Callable[[], bool],
 ) -> Iterator[RunSession]:
     """Open and check all that a run needs; starts no engine. What is opened ends with the block.
 
@@ -86,6 +86,7 @@ def open_session(
     """
     folder = _new_folder(inputs.kept, run_id)
     with ExitStack() as opened:
+        # Before anything is asked: two runs at one store would ask for the same answers twice.
         lock = StoreLock(inputs.store)
         opened.callback(lock.release)
         lock.take(folder, say, is_cancelled)
@@ -119,12 +120,15 @@ def _open(inputs: Inputs, folder: Path, say: Say, opened: ExitStack) -> RunSessi
     remark = remark_on(inputs.candidate)
     if remark:
         summary.note(remark)
+    # A broken baseline is said before weights are converted and servers asked, which takes minutes.
     baseline = read_baseline(inputs)
     if spec.store.only:
         servers: Servers = StoredModels()
     else:
         connections.convert(inputs.models, say)
         servers = make_engines(inputs, folder)
+    # The store closes first, the lock last: engines may take seconds to end, and the next run must
+    # not start its own on the same devices before.
     opened.callback(servers.close)
     store = opened.enter_context(Store(inputs.store, spec.store.retry_unfinished))
     work, loaded = _connect(inputs, servers, store, say, summary.note)
