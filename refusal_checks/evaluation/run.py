@@ -269,7 +269,6 @@ class Run:
         if self.recorder.is_complete and not self.recorder.summary.errors:
             with suppress(StoreError):  # the run is over, whatever the store can keep
                 generations.end(self._work)
-        self._work.store.close()
         measured: dict[str, Any] = {"evaluation_s": self._seconds}
         engines = self.recorder.summary.manifest.engines
         if engines:
