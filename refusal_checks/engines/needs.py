@@ -32,9 +32,9 @@ ELSEWHERE = frozenset(
 
 def missing_template(model: Served, option: str) -> str:
     """What to do if the model that ``option`` names has no chat template; empty if it has one."""
-    arguments = {arg.partition("=")[0].replace("_", "-") for arg in model.args}
+    is_elsewhere = not ELSEWHERE.isdisjoint(argument_values(model.args))
     # Files that an extension makes are not here before they are needed.
-    if model.weights or arguments & ELSEWHERE or classes(model):
+    if model.weights or is_elsewhere or classes(model):
         return ""
     files = tokenizer_files(model)
     if not files.are_there or files.have_template:
@@ -66,7 +66,7 @@ def require_files(model: Served, option: str, say: Callable[[str], None]) -> Non
     is_elsewhere = model.program or os.environ.get("VLLM_USE_MODELSCOPE")
     if model.weights or is_elsewhere or Path(model.path).is_dir():
         return
-    revision = argument_values(model).get("--revision") or "main"
+    revision = argument_values(model.args).get("--revision") or "main"
     if configuration(model) or cached_commit(model.path, revision) != model.path:
         return
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from refusal_checks.models.client.attaching import attach
 from refusal_checks.models.client.client import Client
 from refusal_checks.models.client.transport import Access
 from refusal_checks.models.client.usage import Usage
-from refusal_checks.models.model_files import classes, declared
+from refusal_checks.models.model_files import argument_values, classes, declared
 from refusal_checks.models.names import (
     Attached,
     CandidateModel,
@@ -38,8 +38,8 @@ from refusal_checks.models.names import (
 )
 from refusal_checks.models.weights import weights_gib
 
-WATCH, LOOK = 1.0, 0.05
-"""Seconds between two looks at running engines, and at whether an engine is ready."""
+LOOK = 0.05
+"""Seconds between two looks at whether an engine is ready."""
 
 
 class Engines(Servers):
@@ -194,7 +194,7 @@ class Engines(Servers):
     async def guard(self, work: Work, say: Say) -> None:
         while True:
             try:
-                return await self._watched(work())
+                return await work()
             except Exception:
                 dead = [each for each in self._started if not each.is_running()]
                 if not dead or self._is_closed:
@@ -210,18 +210,6 @@ class Engines(Servers):
                     )
                 self._restarted.update(dead)
                 await asyncio.to_thread(self._start, dead, lambda line: None)
-
-    async def _watched(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do the work; raise EngineDiedError as soon as a started engine ends."""
-        task = asyncio.create_task(work)
-        try:
-            while not task.done():
-                self.require_running()
-                await asyncio.wait([task], timeout=WATCH)
-            task.result()
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
 
     def stop(self) -> None:
         self._started = []
@@ -251,7 +239,7 @@ def needs_of(candidate: Model, judges: Iterable[Model]) -> dict[EngineSpec, Engi
         if not isinstance(model, Served):
             continue
         spec = EngineSpec.of(model)
-        given = vllm.values(spec.args)
+        given = argument_values(spec.args)
         weights = weights_gib(
             spec.model, given.get("--revision"), given.get("--download-dir")
         )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from refusal_checks.core.errors import EndpointError, ModelError
 from refusal_checks.core.sampling import SamplingBase
 from refusal_checks.core.settings import RequestPace
 from refusal_checks.engines.placement import Placement
+from refusal_checks.models.model_files import declared
 from refusal_checks.models.names import Attached, Model, Served
 
 if TYPE_CHECKING:
@@ -21,8 +23,18 @@ Work = Callable[[], Coroutine[Any, Any, None]]
 """Asks the servers; can be done again."""
 
 
+NOT_STORED = "not stored, and no server is asked"
+
+
+class _NoServer:
+    """Takes a client's requests and answers none."""
+
+    async def post(self, path: str, body: Mapping[str, Any]) -> Any:
+        raise EndpointError(NOT_STORED)
+
+
 class Servers:
-    """The servers of candidate and judges.
+    """The servers of candidate and judges; without engines, a run decides by what is stored.
 
     Attributes:
         are_live: True if attached servers can be asked before the run.
@@ -45,7 +57,21 @@ class Servers:
         number: int = 1,
     ) -> Client:
         """Return a client for a model; ``number`` counts the models of ``option`` from 1."""
-        raise NotImplementedError
+        from refusal_checks.models.client.client import Client
+
+        context = None
+        if isinstance(model, Served):
+            name, context = model.served_name, declared(model)
+        elif model.model:
+            name = model.model
+        else:
+            raise ModelError(
+                f"{option} {model.url}: add #MODEL; store.only asks no server"
+            )
+        client = Client(model.name, name, extras=model, transport=_NoServer())
+        client.context = context
+        self.clients.append(client)
+        return client
 
     def account(self) -> dict[str, Any]:
         """Token counts so far, and what servers refuse and call themselves."""

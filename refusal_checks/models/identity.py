@@ -61,7 +61,7 @@ def _version(model: Served) -> str:
         return f"made:{model.weights.key}"
     if Path(model.path).is_dir():
         return _fingerprint(model.path)
-    revision = argument_values(model).get("--revision") or "main"
+    revision = argument_values(model.args).get("--revision") or "main"
     # An engine loads the hub's latest commit, even where an earlier one is cached.
     return _commit_on_hub(model.path, revision) or cached_commit(model.path, revision)
 

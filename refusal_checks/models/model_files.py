@@ -4,7 +4,7 @@ The files of a Hugging Face id are those in the local cache.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
@@ -17,12 +17,16 @@ from refusal_checks.models.client.server_errors import MALFORMED
 from refusal_checks.models.names import Attached, Model, Served, expanded
 
 
-def argument_values(model: Served) -> dict[str, str]:
-    """The values of an engine's arguments by flag, from ``--flag value`` and ``--flag=value``."""
+def argument_values(args: Sequence[str]) -> Mapping[str, str]:
+    """The values of arguments by flag; vLLM takes underscores in a flag's name for dashes."""
     parts: list[str] = []
-    for argument in model.args:
-        parts += argument.split("=", 1)
-    return dict(pairwise(parts))
+    for argument in args:
+        if argument.startswith("-"):
+            flag, *value = argument.split("=", 1)
+            parts += [flag.replace("_", "-"), *value]
+        else:
+            parts.append(argument)
+    return dict(pairwise([*parts, ""]))
 
 
 def _cached(
@@ -45,8 +49,8 @@ def declared(model: Served) -> int | None:
 
     None where neither is clear: the file is not cached yet, or positions are scaled.
     """
-    options = argument_values(model)
-    given = options.get("--max-model-len") or options.get("--max_model_len") or ""
+    options = argument_values(model.args)
+    given = options.get("--max-model-len", "")
     if given and given not in ("auto", "-1"):
         return int(given) if given.isdecimal() and len(given) < 10 else None
     about = configuration(model)
@@ -69,7 +73,7 @@ def configuration(model: Served) -> Mapping[str, Any]:
     if settings and not (folder / "config.json").is_file():
         path = settings / "config.json"
     elif not folder.is_dir():
-        options = argument_values(model)
+        options = argument_values(model.args)
         cache, revision = options.get("--download-dir"), options.get("--revision")
         path = _cached(model.path, "config.json", cache, revision)
     return _read_object(path)
@@ -105,7 +109,7 @@ def reasons(model: Model) -> bool:
         return True
     if isinstance(model, Attached):
         return _is_reasoner(model.model)
-    if argument_values(model).keys() & {"--reasoning-parser", "--reasoning_parser"}:
+    if "--reasoning-parser" in argument_values(model.args):
         return True
     model_type = str(configuration(model).get("model_type", ""))
     if _is_reasoner(Path(model.path).name) or _is_reasoner(model_type):

@@ -16,7 +16,7 @@ class TokenizerFiles(NamedTuple):
 
 def tokenizer_files(model: Served) -> TokenizerFiles:
     """Look for a model's tokenizer in its folder or in the local cache."""
-    options = argument_values(model)
+    options = argument_values(model.args)
     cache, revision = options.get("--download-dir"), options.get("--revision")
     folder = expanded(model.path)
 

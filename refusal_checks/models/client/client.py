@@ -34,7 +34,7 @@ from refusal_checks.models.client.server_errors import (
     TransientError,
     error_words,
     named_field,
-    retrying,
+    pause,
 )
 from refusal_checks.models.client.transport import Access, HttpTransport, Transport
 from refusal_checks.models.client.usage import Usage, tokens
@@ -324,17 +324,21 @@ class Client:
         self, path: str, fields: Mapping[str, Any], read: Callable[[Any], Read]
     ) -> Read:
         """Send a request for the model to a path below ``url``; see ``ask``."""
-        self.usage.retries -= 1  # the first attempt is none
         body = {"model": self.model, **fields}
-        answer: Read = await retrying(self.attempts, self._try, path, body, read)
-        return answer
+        attempt = 1
+        while True:
+            try:
+                answer = await self._transport.post(path, body)
+                self.count(answer)
+                return self._read(answer, read)
+            except TransientError as fault:
+                if attempt >= min(fault.attempts, self.attempts):
+                    raise
+                await pause(attempt, fault.after)
+            attempt += 1
+            self.usage.retries += 1
 
-    async def _try(
-        self, path: str, body: Mapping[str, Any], read: Callable[[Any], Read]
-    ) -> Read:
-        self.usage.retries += 1
-        answer = await self._transport.post(path, body)
-        self.count(answer)
+    def _read(self, answer: Any, read: Callable[[Any], Read]) -> Read:
         try:
             return read(answer)
         except MALFORMED as fault:
@@ -366,21 +370,20 @@ class Client:
         return self._label_ids[labels]
 
     async def _token(self, label: str) -> int | None:
-        body = {"model": self.model, "prompt": label, "add_special_tokens": False}
+        def read(response: Any) -> list[int]:
+            # llama.cpp has another field for the text, and gives no token.
+            return [int(token) for token in response.get("tokens") or ()]
+
+        body = {"prompt": label, "add_special_tokens": False}
         try:
-            response: Any = await retrying(
-                self.attempts, self._transport.post, TOKENIZE, body
-            )
-            tokens = [int(token) for token in response["tokens"]]
+            tokens = await self.post(TOKENIZE, body, read)
         except TransientError:
             raise
-        except (EndpointError, *MALFORMED):
-            return None
-        if not tokens:  # llama.cpp has another field for the text
+        except EndpointError:
             return None
         if len(tokens) > 1:
             raise LabelError(
                 f"{self.url}: the label {label!r} is {len(tokens)} tokens of {self.model}, so its "
                 "probability cannot be read from one"
             )
-        return tokens[0]
+        return tokens[0] if tokens else None

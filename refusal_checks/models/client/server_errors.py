@@ -4,14 +4,12 @@ import json
 import random
 import re
 from asyncio import sleep
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any, TypeVar
+from typing import Any
 
 from refusal_checks.core.errors import EndpointError
-
-Returned = TypeVar("Returned")
 
 WAIT_INITIAL = 0.5
 """Minimum seconds before the second attempt; each later wait is twice as long."""
@@ -185,21 +183,11 @@ def named_field(refusal: EndpointError, fields: Iterable[str]) -> str:
     return places[max(places)] if places else ""
 
 
-async def retrying(
-    attempts: int, work: Callable[..., Awaitable[Returned]], *args: Any
-) -> Returned:
-    """Call a coroutine function, and again after each TransientError; raises the last one."""
-    attempt = 1
-    while True:
-        try:
-            return await work(*args)
-        except TransientError as fault:
-            if attempt >= min(fault.attempts, attempts):
-                raise
-            growing = min(WAIT_INITIAL * 2.0 ** (attempt - 1), WAIT_MAX)
-            wait = max(growing, min(fault.after, WAIT_ASKED))
-        await sleep(wait + random.uniform(0, growing))  # spreads what failed together
-        attempt += 1
+async def pause(attempt: int, after: float) -> None:
+    """Wait after attempt 1, 2, ...: twice as long each time, and at least ``after`` seconds."""
+    growing = min(WAIT_INITIAL * 2.0 ** (attempt - 1), WAIT_MAX)
+    wait = max(growing, min(after, WAIT_ASKED))
+    await sleep(wait + random.uniform(0, growing))  # spreads what failed together
 
 
 MALFORMED = (
