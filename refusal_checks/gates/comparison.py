@@ -86,10 +86,9 @@ class Comparison:
         lost, gained: see ``GroupChange``.
         of_prompts: True if they left and joined a share of prompts; False if their scores moved.
         fell, rose: some of the prompts that changed, the largest changes first.
-        only_now, only_then, reworded, unscored: numbers of prompts that are not compared.
         differences, same_candidate: see ``Earlier``.
-        doubtful: number of prompts that have an answer without a verdict in either run.
-        worst: the bounds with such answers counted against each bound; None if there are none.
+        worst: the bounds with the answers that have no verdict, in either run, counted against each
+            bound; None if there are none.
         name: the earlier candidate's short name, if known.
         looser: bounds of the gate that allow more than in the earlier run, in words.
         groups: the change by group, if there are several: see ``most_changed``.
@@ -105,12 +104,7 @@ class Comparison:
     of_prompts: bool
     fell: tuple[Flip, ...] = ()
     rose: tuple[Flip, ...] = ()
-    only_now: int = 0
-    only_then: int = 0
-    reworded: int = 0
-    unscored: int = 0
     differences: tuple[str, ...] = ()
-    doubtful: int = 0
     worst: tuple[float, float] | None = None
     name: str = ""
     same_candidate: bool = False
@@ -126,8 +120,11 @@ def compare(
     It lists at most ``limit`` prompts for each direction.
     """
     metric, then, now = METRICS[gate.metric], earlier.scores.prompts, by_prompt(records)
-    shared = [name for name in now if name in then]
-    same = [n for n in shared if then[n].prompt == fingerprint(now[n][0].prompt)]
+    same = [
+        name
+        for name, answers in now.items()
+        if name in then and then[name].prompt == fingerprint(answers[0].prompt)
+    ]
     after = metric.scores(records)
     both = [n for n in same if metric.name in then[n].scores and n in after]
     if not both:
@@ -152,7 +149,6 @@ def compare(
         )
 
     bounds = paired.mean_bounds(old, new, metric.span, level, units)
-    doubtful, worst = _in_doubt(metric, now, after, {n: then[n] for n in same}, level)
     return Comparison(
         candidate=earlier.scores.candidate,
         started=earlier.scores.started,
@@ -164,13 +160,8 @@ def compare(
         of_prompts=metric.counts_prompts([*old, *new]),
         fell=flips(fell),
         rose=flips(rose),
-        only_now=len(now) - len(shared),
-        only_then=len(then) - len(shared) if gate.group is None else 0,
-        reworded=len(shared) - len(same),
-        unscored=len(same) - len(both),
         differences=earlier.differences,
-        doubtful=doubtful,
-        worst=worst,
+        worst=_in_doubt(metric, now, after, {n: then[n] for n in same}, level),
         name=earlier.scores.title,
         same_candidate=earlier.same_candidate,
         groups=changes_by_group(metric, prompts, values, level),
@@ -221,8 +212,8 @@ def _in_doubt(
     scores: Mapping[str, float],
     then: Mapping[str, PromptScores],
     level: float,
-) -> tuple[int, tuple[float, float] | None]:
-    """Count prompts with unjudged answers, and bound the change however these are judged."""
+) -> tuple[float, float] | None:
+    """Bound the change however unjudged answers are judged; None if that moves no prompt."""
     limits = {name: (score, score) for name, score in scores.items()}
     limits |= metric_limits(metric, [r for answers in now.values() for r in answers])
     prompts = []
@@ -234,18 +225,14 @@ def _in_doubt(
             old.append(before)
             low, high = sorted(metric.values(limits[name]))
             new.append((low, high))
-    doubtful = sum(
-        low < high or after[0] < after[1]
-        for (low, high), after in zip(old, new, strict=True)
-    )
-    if not doubtful:
-        return 0, None
+    if all(low == high for low, high in (*old, *new)):
+        return None
     units = metric.units(prompts)
     old_lows, old_highs = zip(*old, strict=True)
     new_lows, new_highs = zip(*new, strict=True)
     most_fallen = paired.mean_bounds(old_highs, new_lows, metric.span, level, units)
     most_risen = paired.mean_bounds(old_lows, new_highs, metric.span, level, units)
-    return doubtful, (most_fallen.lower, most_risen.upper)
+    return most_fallen.lower, most_risen.upper
 
 
 def changes_by_group(

@@ -142,10 +142,6 @@ def _decide(
     results = [checked.check.result(gate.on_inconclusive) for checked in checks]
     passed = "fail" not in results
     invalid = sum(isinstance(record.judgement, Invalid) for record in seen)
-    worst = None
-    if gate.has_bounds and cases:
-        intervals = [estimate, *cases.values()]
-        worst = min(i.lower for i in intervals), max(i.upper for i in intervals)
     skipped = ""
     if gate.has_margins and not earlier:
         skipped = (
@@ -163,7 +159,6 @@ def _decide(
         invalid=InvalidAnswers(
             share=invalid / len(seen),
             extremes=tuple((name, case.value) for name, case in cases.items()),
-            worst=worst,
             decide=any(checked.invalid_decide for checked in checks),
             leave_open=outcome is Outcome.INCONCLUSIVE and valid is Outcome.PASS,
         ),

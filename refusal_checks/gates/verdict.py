@@ -19,15 +19,12 @@ class InvalidAnswers:
         share: their share of all answers, in [0, 1].
         extremes: the figure with all of them counted as one verdict and then as the other; each
             with the verdict's name.
-        worst: interval that holds however they are counted; None if there are none, or if the
-            figure has no bounds.
         decide: True if the test's result depends on them.
         leave_open: True if the gate is inconclusive only because of them.
     """
 
     share: float = 0.0
     extremes: tuple[tuple[str, float], ...] = ()
-    worst: tuple[float, float] | None = None
     decide: bool = False
     leave_open: bool = False
 

@@ -62,13 +62,10 @@ class Metric:
         mixed: True if a worst case may count some of these answers one way and others the other
             way.
         weighs: True if log-probabilities weigh a prompt's answers; a gate on it has them asked for.
-        by_answer: True if a prompt's score is the mean of what each of its answers would score, so
-            that a random answer stands for all; people's labels of single answers then give it.
         sampled: True if further prompts could change the figure; False for figures of the run's own
             answers, which are all known.
         kinds: kinds of benchmark that have it.
         counted: word for what is in the share, for example ``refused``; empty for a mean.
-        in_per_cent: True if a figure from 0 to 1 is shown in per cent.
         scored: what reports call a prompt's score.
         sentence: template of a sentence about the candidate, without a full stop, for example
             ``Refuses {figure} of {prompts}``. Further fields are {group} and {worst} (how often the
@@ -84,14 +81,12 @@ class Metric:
     blurred: bool = True
     mixed: bool = False
     weighs: bool = False
-    by_answer: bool = False
     sampled: bool = True
     kinds: tuple[Kind, ...] = tuple(Kind)
     counted: str = ""
     sentence: str = ""
     better: Better = ""
     group: Group = "detail"
-    in_per_cent: bool = True
     scored: str = "score"
 
     def guard(self, kind: Kind) -> Literal["min", "max"] | None:
@@ -107,7 +102,7 @@ class Metric:
 
     @property
     def is_rate(self) -> bool:
-        return self.in_per_cent and (self.lowest, self.highest) == (0.0, 1.0)
+        return (self.lowest, self.highest) == (0.0, 1.0)
 
     @property
     def span(self) -> float:

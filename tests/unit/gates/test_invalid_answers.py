@@ -97,7 +97,7 @@ def test_a_pair_without_a_verdict_counts_against_the_margin() -> None:
         True,
     )
     assert hidden.comparison
-    assert hidden.comparison.doubtful == 22
+    assert hidden.comparison.worst is not None
     assert hidden.prompts_needed is None
     assert "look at the invalid answers first" in reasons(hidden)[1]
 
@@ -110,12 +110,15 @@ def test_an_earlier_prompt_without_a_verdict_counts_against_the_margin_too() -> 
 
 def test_a_prompt_that_no_verdict_would_move_is_in_no_doubt() -> None:
     before = Earlier(scores_of(records("RRRR- " * 200)))
-    for metric, doubtful in (("refusal_confidence_rate", 0), ("rejection_rate", 200)):
+    for metric, is_sure in (
+        ("refusal_confidence_rate", True),
+        ("rejection_rate", False),
+    ):
         gate = replace(DROP, metric=metric)
         found = decide(gate, records("RRRRR " * 200), earlier=before)
         assert found.passed
         assert found.comparison
-        assert found.comparison.doubtful == doubtful
+        assert (found.comparison.worst is None) is is_sure
 
 
 ANSWERS = st.lists(
