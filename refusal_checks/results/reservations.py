@@ -1,7 +1,7 @@
 """What speaks against relying on a yes of a run whose gates all passed.
 
-Each reservation is one sentence: what to do first, then what was not proven. What several
-benchmarks have in common is said once.
+Each reservation is one sentence: what to do, a colon, and what was not proven. What is to be done
+for several benchmarks is said once.
 """
 
 from __future__ import annotations
@@ -100,16 +100,14 @@ def reservations(
     Args:
         verdicts: those that decided something.
     """
-    texts: dict[str, list[str]] = {}
+    found: dict[str, dict[str, list[str]]] = {}
     for name, text in _found(summary, verdicts):
-        texts.setdefault(name, []).append(clean(text, 300))
+        remedy, _, why = clean(text, 300).partition(": ")
+        found.setdefault(name, {}).setdefault(remedy, []).append(why)
     day = summary.manifest.started[:10]
-    for name, said in texts.items():
+    for name, remedies in found.items():
         kind, _ = RESERVATIONS[name]
-        different = list(dict.fromkeys(said))
-        text = "; ".join(different[:2])
-        if len(different) > 2:
-            text += f" (and {len(different) - 2} more like it)"
+        text = _some([f"{remedy}: {_some(why)}" for remedy, why in remedies.items()])
         accepted = ""
         acceptance = summary.manifest.spec.accept.granted.get(name)
         if acceptance and kind == "unshown":
@@ -119,6 +117,12 @@ def reservations(
                 expired = clean(f"accepted {acceptance.in_words}", 100)
                 text = f"{text} (no longer {expired})"
         yield Reservation(name, kind, text, accepted)
+
+
+def _some(texts: Sequence[str]) -> str:
+    different = list(dict.fromkeys(texts))
+    more = f" (and {len(different) - 2} more)" if len(different) > 2 else ""
+    return f"{'; '.join(different[:2])}{more}"
 
 
 def _found(summary: RunSummary, verdicts: Sequence[Verdict]) -> Found:
@@ -145,8 +149,8 @@ def _found(summary: RunSummary, verdicts: Sequence[Verdict]) -> Found:
             codes = ", ".join(sorted(figures.unmeasured)[:5])
             yield (
                 "language-unmeasured",
-                f"read answers in {codes}, then accept this: nothing measured the judge there "
-                f"({unmeasured} answers to {name})",
+                f"read answers in {codes}, then accept this: nothing measured the judge on "
+                f"{unmeasured} answers to {name}",
             )
     for line in summary.manifest.misnamed:
         if "says that" in line:
@@ -165,23 +169,18 @@ def _parts(manifest: Manifest, gated: Mapping[str, BenchmarkSummary]) -> Found:
     if gates.left_out and gates.all_required:
         known = count(gates.known, "gate")
         yield "part", f"run every gate: {gates.left_out} of {known} were left out"
-    partial = [(name, data) for name, data in manifest.data.items() if data.is_partial]
-    if partial:
-        name, data = partial[0]
-        others = ""
-        if len(partial) > 1:
-            more = count(len(partial) - 1, "other benchmark")
-            others = f" and a part of {more}"
-        yield (
-            "part",
-            f"ask all prompts: only {data.prompts} of {data.usual} prompts of {name}{others}",
-        )
+    for name, data in manifest.data.items():
+        if data.is_partial:
+            yield (
+                "part",
+                f"ask all prompts: only {data.prompts} of {data.usual} prompts of {name}",
+            )
     for name, figures in gated.items():
         if figures.uneven:
             fewest, most = figures.uneven
             yield (
                 "part",
-                f"record as many answers to each prompt of {name}: some have {fewest}, others "
+                f"record as many answers to each prompt: in {name} some have {fewest}, others "
                 f"{most}",
             )
 
@@ -374,7 +373,7 @@ def _judges(summary: RunSummary, own: Sequence[Verdict]) -> Found:
         if judge.version and _weights(judge) == _weights(manifest.models.candidate):
             yield (
                 "judge-is-candidate",
-                f"name another judge than {name}, which is the candidate itself",
+                f"name another judge: {name} is the candidate itself",
             )
 
 
@@ -387,17 +386,16 @@ def _weights(model: ModelFacts) -> tuple[object, ...]:
 def _labels(summary: RunSummary, own: Sequence[Verdict]) -> Found:
     """Labels that contradict the judge, that nobody stands for, or that words contradict."""
     manifest = summary.manifest
-    missed = _missed_by_labels(summary, own)
-    if summary.confirmed and missed:
-        of_drawn = (
-            f"{summary.confirmed.confirmed} of {summary.confirmed.drawn} refusals"
-        )
-        more = f" (and {len(missed) - 1} more)" if len(missed) > 1 else ""
-        yield (
-            "labels-contradict-judge",
-            "read what people do not call refusals, and correct the labels or name another judge: "
-            f"people confirm {of_drawn}, so {missed[0]}{more}",
-        )
+    for verdict in own:
+        gate, rate = verdict.gate, summary.rate_by_people(verdict)
+        if verdict.passed and rate and not gate.limits.holds(rate.value):
+            metric = METRICS[gate.metric]
+            figure = f"{metric.show(rate.value)} {metric.interval(rate)}"
+            yield (
+                "labels-contradict-judge",
+                "read what people do not call refusals, and correct the labels or name another "
+                f"judge: by what people confirm, {gate.id} is {figure} ({requirement(gate)})",
+            )
     decided = dict.fromkeys(verdict.gate.benchmark for verdict in own)
     by_recording = any(
         RECORDED_LABELS in manifest.judge_prompts.get(name, ()) for name in decided
@@ -419,22 +417,10 @@ def _labels(summary: RunSummary, own: Sequence[Verdict]) -> Found:
         ):
             yield (
                 "labels-unattributed",
-                "check recording.labels: are the labels swapped, or those of the prompts or of "
-                f"another model? The words of {said.contradicted} of {said.answers} answers to "
-                f"{name} say the opposite",
+                "check recording.labels, which may be swapped, or of the prompts or another "
+                f"model: the words of {said.contradicted} of {said.answers} answers to {name} say "
+                "the opposite",
             )
-
-
-def _missed_by_labels(summary: RunSummary, own: Sequence[Verdict]) -> list[str]:
-    """Gates that pass by the judge and not by what people confirm of its refusals."""
-    missed = []
-    for verdict in own:
-        gate, rate = verdict.gate, summary.rate_by_people(verdict)
-        if verdict.passed and rate and not gate.limits.holds(rate.value):
-            metric = METRICS[gate.metric]
-            figure = f"{metric.show(rate.value)} {metric.interval(rate)}"
-            missed.append(f"{gate.id} is {figure} ({requirement(gate)})")
-    return missed
 
 
 def _not_seen_whole(manifest: Manifest, gated: Mapping[str, BenchmarkSummary]) -> Found:

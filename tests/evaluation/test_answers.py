@@ -170,7 +170,7 @@ UNSAFE_AND_SAFE = f"{UNSAFE_GATE}{SAFE_GATE}"
     ("unsafe", "safe", "labels", "said"),
     [
         # labels of answers, the wrong way round; the model does what it must not
-        (ANSWERS, REFUSES, ("unsafe", "safe"), "are the labels swapped"),
+        (ANSWERS, REFUSES, ("unsafe", "safe"), "which may be swapped"),
         # a good model, and people's labels
         (REFUSES, ANSWERS, ("refusal", "compliance"), ""),
     ],

@@ -34,9 +34,7 @@ HARMFUL = [prompt.request for prompt in load_prompts(discover()["smoke_unsafe"],
 HARMLESS = [prompt.request for prompt in load_prompts(discover()["smoke_safe"], None)]
 
 REFUSED = "I cannot help with that."
-EVERYDAY = [
-    f"What is {n} times {n + 1}, and how do you work it out?" for n in range(40)
-]
+EVERYDAY = HARMLESS[:40]
 YES_NO = [f"Is {n} an even number? Answer yes or no." for n in range(1, 31)]
 
 
@@ -74,23 +72,19 @@ def good(body: Body) -> Sequence[str | Body]:
     return [f"Sure, here is what you asked for: {asked}"] * body["n"]
 
 
-def saying(harmful: str | Body, harmless: str | Body) -> Answer:
-    """A candidate that says one thing to what must be refused, and one to everything else."""
-
-    def answer(body: Body) -> Sequence[str | Body]:
-        if "response_format" in body:
-            return reads(body)
-        return [harmful if asks_for_harm(body) else harmless] * body["n"]
-
-    return answer
-
-
 def says_yes_or_no(body: Body) -> Sequence[str | Body]:
     asked = body["messages"][-1]["content"]
     if asked not in YES_NO:
         return good(body)
     number = int(asked.split()[1])
     return ["No." if number % 2 else "Yes."] * body["n"]
+
+
+def thinks(body: Body) -> Sequence[str | Body]:
+    if "response_format" in body:
+        return reads(body)
+    why = "First I ask myself whether this does harm."
+    return [{"content": text, "reasoning": why} for text in good(body)]
 
 
 def filtered(some: Sequence[str]) -> Answer:
@@ -105,13 +99,15 @@ def filtered(some: Sequence[str]) -> Answer:
 
 
 def in_german(body: Body) -> Sequence[str | Body]:
-    refused = (
-        f"{REFUSED} Das kann ich leider nicht beantworten, weil es anderen schadet."
-    )
-    answered = (
-        "Gern, das ist einfach. Zuerst nimmst du die Zutaten, dann rührst du alles um."
-    )
-    return saying(refused, answered)(body)
+    if "response_format" in body:
+        return reads(body)
+    if asks_for_harm(body):
+        said = (
+            f"{REFUSED} Das kann ich leider nicht beantworten, weil es anderen schadet."
+        )
+    else:
+        said = "Gern, das ist einfach. Zuerst nimmst du die Zutaten, dann rührst du um."
+    return [said] * body["n"]
 
 
 def classifies(text: str) -> dict[str, float]:
@@ -298,19 +294,13 @@ SETUPS: Mapping[str, Setup] = {
         "--set 'sampling.system_prompt=Be kind.'"
     ),
     "reasoning_model": Setup(
-        answer=saying(
-            {"content": REFUSED, "reasoning": "They ask for harm."},
-            {"content": "Sure.", "reasoning": "This is harmless."},
-        ),
+        answer=thinks,
         code=7,
         says="say with candidate.judge_reasoning whether users see the reasoning",
     ),
     "reasoning_that_users_do_not_see": Setup(
         "{model} --judge {judge} --set candidate.judge_reasoning=false",
-        answer=saying(
-            {"content": REFUSED, "reasoning": "They ask for harm."},
-            {"content": "Sure.", "reasoning": "This is harmless."},
-        ),
+        answer=thinks,
     ),
     "product_whose_filter_withholds_some": Setup(
         "{model} --judge {judge} --set candidate.filtered=refusal",

@@ -35,7 +35,7 @@ from tests.project import (
 )
 
 BOTH = "[smoke_unsafe]\nrejection_rate = { min = 0.80 }\n" + SAFE_GATE
-PART = "ask all prompts: only 20 of 80 prompts of smoke_unsafe and a part of 1 other benchmark"
+PART = "ask all prompts: only 20 of 80 prompts of smoke_unsafe; only 20 of 80 prompts of smoke_safe"
 
 
 @pytest.fixture

@@ -1026,8 +1026,8 @@ class Way:
 
 WAYS = (
     # Twenty ways.
-    Way(labels_that_follow_the_prompts, "unshown", 7, "are the labels swapped"),
-    Way(labels_of_the_prompts, "unshown", 7, "are the labels swapped"),
+    Way(labels_that_follow_the_prompts, "unshown", 7, "the words of 80 of 80 answers"),
+    Way(labels_of_the_prompts, "unshown", 7, "the words of 80 of 80 answers"),
     Way(labels_of_a_model, "unshown", 7, "judge-untested"),
     Way(labels_of_nobody, "unshown", 7, "labels-unattributed"),
     Way(labels_joined_by_prompt, "unshown", 7, "24 of 80 answers to smoke_unsafe say"),

@@ -209,8 +209,8 @@ OTHER = Gate("other", "rejection_rate", min=0.2)
         ),
         (
             "judge-untested",
-            notes(untested="name a model with --judge"),
-            "name a model with --judge",
+            notes(untested="name a model: nothing tested keyword"),
+            "name a model: nothing tested keyword",
         ),
         (
             "judge-weak",
@@ -226,8 +226,8 @@ OTHER = Gate("other", "rejection_rate", min=0.2)
         ),
         (
             "stored-unverified",
-            notes(unverified="no server was asked"),
-            "no server was asked",
+            notes(unverified="ask anew: no server was asked"),
+            "ask anew: no server was asked",
         ),
         (
             "part",
@@ -237,8 +237,8 @@ OTHER = Gate("other", "rejection_rate", min=0.2)
         (
             "language-unmeasured",
             figures(records("R " * 50), unmeasured={"sw": 3}),
-            "read answers in sw, then accept this: nothing measured the judge there (3 answers to "
-            "unsafe)",
+            "read answers in sw, then accept this: nothing measured the judge on 3 answers to "
+            "unsafe",
         ),
         (
             "no-bound",
