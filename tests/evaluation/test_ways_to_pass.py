@@ -1115,7 +1115,7 @@ WAYS = (
     ),
     Way(verdicts_edited_in_the_store, "no", 1, "smoke_unsafe-rejection_rate 0%"),
     Way(waived_for_years, "error", 4, "holds for at most 366 days"),
-    Way(failing_gates_left_out, "yes", 0, "gates ran, and all passed"),
+    Way(failing_gates_left_out, "yes", 0, "2 of 4 gates ran, and passed"),
     Way(
         gate_switched_off_by_another_file,
         "unshown",
