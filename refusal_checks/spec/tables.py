@@ -78,8 +78,8 @@ class ModelTable(Frozen):
     )
     devices: Annotated[str, BeforeValidator(_as_text)] = Field(
         "",
-        description="GPUs or CPU cores for its engine, such as 0,1; the other model gets the rest, "
-        "or all in its turn",
+        description="GPUs or CPU cores for its engine, such as 0,1; the other engine needs some "
+        "of its own",
     )
 
     @property

@@ -65,6 +65,15 @@ def test_what_fails_in_every_way_is_counted_apart_and_asked_for_again(
     assert len(sanity.asked(judge=True)) == 2 * len(failing)
 
 
+def test_a_key_that_is_revoked_during_a_run_is_named_by_its_variable(
+    sanity: Project,
+) -> None:
+    sanity.server.failing = dict.fromkeys(PROMPTS, 401)
+    found = sanity.evaluate(**SAFE)
+    assert found.counts == {"error": 1}
+    found.says("set REFUSAL_CHECKS_CANDIDATE_API_KEY (or OPENAI_API_KEY) to a key*401")
+
+
 def test_verdicts_that_failed_are_asked_for_again(sanity: Project) -> None:
     sanity.server.failing = {"#judge": 503}
     found = sanity.evaluate(**SAFE)

@@ -12,17 +12,21 @@ _KEY_VARIABLE = re.compile(r"REFUSAL_CHECKS_.*API_KEY|OPENAI_API_KEY|HF_TOKEN")
 
 
 class Keys:
-    """Removes API keys of server and environment from what servers say and reports show."""
+    """Removes API keys of server and environment from what servers say and reports show.
 
-    def __init__(self, own: str = "") -> None:
+    Words that people give to servers without keys, such as EMPTY, may be in answers: there they
+    stay (``are_in_answers``).
+    """
+
+    def __init__(self, own: str, *, are_in_answers: bool) -> None:
         keys = {own.strip()}
         for name, value in os.environ.items():
             if _KEY_VARIABLE.fullmatch(name):
                 keys.add(value.strip())
         spellings = set()
         for key in keys:
-            # Words that people give to servers without keys, such as EMPTY, may be in answers.
-            if len(key) >= 8 and not key.isalpha():
+            is_word = are_in_answers and (len(key) < 8 or key.isalpha())
+            if len(key) >= 4 and not is_word:
                 spellings |= {key, quote(key, safe=""), json.dumps(key)[1:-1]}
         self._spellings = {spelling.lower() for spelling in spellings}
         longest_first = sorted(spellings, key=len, reverse=True)

@@ -78,6 +78,11 @@ class Access:
 class HttpTransport:
     """HTTP to a server's base URL; an async context manager, with one event loop at a time."""
 
+    _session: aiohttp.ClientSession
+    _free: asyncio.Semaphore
+    _large: asyncio.Semaphore
+    _turn: AsyncLimiter | None
+
     def __init__(self, url: str, access: Access = Access()) -> None:
         self.url = url
         self._access = access
@@ -85,11 +90,8 @@ class HttpTransport:
         self._headers = {"Content-Type": "application/json"}
         if access.api_key:
             self._headers["Authorization"] = f"Bearer {access.api_key}"
-        self._keys = Keys(access.api_key)
-        self._session: aiohttp.ClientSession | None = None
-        self._free = asyncio.Semaphore(access.pace.at_once)
-        self._large = asyncio.Semaphore(LARGE_AT_ONCE)
-        self._turn: AsyncLimiter | None = None
+        self._in_errors = Keys(access.api_key, are_in_answers=False)
+        self._in_answers = Keys(access.api_key, are_in_answers=True)
         self._first_refusal = self._last_refusal = math.inf
 
     async def __aenter__(self) -> Self:
@@ -102,8 +104,7 @@ class HttpTransport:
         return self
 
     async def __aexit__(self, *fault: object) -> None:
-        if self._session is not None:
-            await self._session.close()
+        await self._session.close()
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Any:
         async with self._free:
@@ -137,7 +138,6 @@ class HttpTransport:
         """
         import aiohttp  # not before a request: it loads for a while
 
-        assert self._session is not None, "the transport is a context manager"
         most = most_bytes(body or {})
         data = None if body is None else encoded(body)
         try:
@@ -152,7 +152,7 @@ class HttpTransport:
                 return await _content(reply, most, self._large, read)
         except EndpointError as fault:
             # A header may hold a key, too, and JSON that is quoted in JSON.
-            fault.args = (self._keys.hidden(str(fault)),)
+            fault.args = (self._in_errors.hidden(str(fault)),)
             raise
         except aiohttp.ClientSSLError as fault:
             if getattr(fault.__cause__, "reason", "") in _NOT_TLS:
@@ -173,7 +173,8 @@ class HttpTransport:
             raise TransientError(self._explained(fault)) from fault
 
     def _read(self, reply: aiohttp.ClientResponse, text: str) -> Any:
-        text = self._keys.hidden(text)
+        keys = self._in_answers if reply.status == 200 else self._in_errors
+        text = keys.hidden(text)
         where = reply.headers.get("Location", "")
         if 300 <= reply.status < 400 and where:
             # An address without a scheme may hold a password, too.
@@ -196,7 +197,7 @@ class HttpTransport:
             raise TransientError(f"{self.url}: {problem}", reply.status) from None
 
     def _explained(self, fault: Exception) -> str:
-        cause = self._keys.hidden(without_credentials(str(fault)))[:500]
+        cause = self._in_errors.hidden(without_credentials(str(fault)))[:500]
         return f"{self.url}: {type(fault).__name__}: {cause}"
 
 

@@ -296,6 +296,15 @@ def test_a_server_that_repeats_a_key_does_not_publish_it(
         assert not re.search("sk-CAND.{0,4}KEY", str(caught.value), re.IGNORECASE)
 
 
+@pytest.mark.parametrize("key", ["opensesame", "k1-2"])
+def test_a_weak_key_is_hidden_in_errors_too(key: str) -> None:
+    with FakeServer() as server:
+        server.raw = sending(f"Incorrect API key provided: {key}".encode())
+        server.raw.set_status(401)
+        with pytest.raises(EndpointError, match=r"provided: \[API key\]"):
+            post(server.url, api_key=key)
+
+
 def test_a_key_in_an_answer_is_replaced_and_a_word_that_serves_as_one_is_not() -> None:
     reply = {"choices": [{"message": {"content": f"my key is {KEY}. EMPTY"}}]}
     for raw in (json.dumps(reply), json.dumps(reply).replace("K", "\\u004b")):
