@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from refusal_checks.core.errors import EvaluationError
+from refusal_checks.core.labelling import PEOPLE
 from refusal_checks.core.records import Record
 from refusal_checks.evaluation.benchmark_figures import (
     Scores,
@@ -14,36 +15,17 @@ from refusal_checks.evaluation.benchmark_figures import (
     truncation_remarks,
 )
 from refusal_checks.evaluation.gated import GatedBenchmark
+from refusal_checks.evaluation.inputs import Inputs
 from refusal_checks.gates.comparison import Earlier
-from refusal_checks.gates.decision import Rules, decide_all
+from refusal_checks.gates.decision import decide_all
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.rules import LabelsJudge
 from refusal_checks.judges.trust.agreement import Compared, compared
 from refusal_checks.judges.trust.floors import JudgeCheck
-from refusal_checks.judges.trust.labels import Confirmed, HumanLabels
+from refusal_checks.judges.trust.labels import Confirmed
 from refusal_checks.metrics import score_all
 from refusal_checks.results.benchmark_summary import BenchmarkSummary
 from refusal_checks.results.summary import quote_unread
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """What decides besides records.
-
-    Attributes:
-        earlier: the baseline of each benchmark that has one.
-        labels: what people say of answers that counted as refused.
-        by_people: True if recorded labels are people's.
-        max_tokens: the most that the candidate may write for one answer.
-        reasoning_end: the text that ends the candidate's reasoning, as the run file says.
-    """
-
-    rules: Rules
-    earlier: Mapping[str, Earlier] = field(default_factory=dict)
-    labels: HumanLabels | None = None
-    by_people: bool = False
-    max_tokens: int | None = None
-    reasoning_end: str = ""
 
 
 @dataclass(frozen=True)
@@ -72,34 +54,34 @@ class Findings:
 def decide(
     benchmark: GatedBenchmark,
     records: Sequence[Record],
-    evidence: Evidence,
+    inputs: Inputs,
+    earlier: Earlier | None,
     check: JudgeCheck | None,
 ) -> Findings:
     """Decide a benchmark's gates, and compute what the summary says of it.
 
     Args:
+        earlier: its baseline, if it has one.
         check: of all judges of the run; None if they were not checked.
     """
-    name, judges, rules = benchmark.name, benchmark.judges, evidence.rules
+    name, judges, rules = benchmark.name, benchmark.judges, inputs.rules
     check = benchmark.check(check)
-    outcomes = decide_all(benchmark.gates, records, rules, evidence.earlier.get(name))
+    outcomes = decide_all(benchmark.gates, records, rules, earlier)
     scores = score_all(records)
     verdicts = [found for found in outcomes.values() if isinstance(found, Verdict)]
-    notes = [
-        f"{name}: {line}"
-        for line in truncation_remarks(
-            records,
-            evidence.max_tokens,
-            max((judge.max_tokens for judge in judges), default=0),
-            evidence.reasoning_end,
-        )
-    ]
+    limits = truncation_remarks(
+        records,
+        inputs.sampling.max_tokens,
+        max((judge.max_tokens for judge in judges), default=0),
+        inputs.spec.candidate.reasoning_end,
+    )
+    notes = [f"{name}: {line}" for line in limits]
     remark = margin_remark(name, verdicts, check)
     if remark:
         notes.append(remark)
     # Labels that are the verdicts themselves tell nothing about a judge.
     repeats = any(isinstance(judge, LabelsJudge) for judge in judges)
-    tells = evidence.by_people and not repeats
+    is_human = inputs.spec.recording.labelled_by == PEOPLE
     return Findings(
         name,
         records,
@@ -107,7 +89,7 @@ def decide(
         scores,
         figures_of(benchmark, records, scores, rules.level, check),
         notes,
-        evidence.labels.of(name, records) if evidence.labels else None,
-        dict(compared(records, judges[0].partial)) if tells else {},
+        inputs.labels.of(name, records) if inputs.labels else None,
+        dict(compared(records, judges[0].partial)) if is_human and not repeats else {},
         quote_unread(records, [judge.expected for judge in judges]),
     )

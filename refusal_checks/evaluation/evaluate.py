@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 from refusal_checks.core.errors import EngineStartError, UserError, require_known
 from refusal_checks.evaluation.inputs import COMMANDS, Folders, folders, read_inputs
 from refusal_checks.evaluation.interrupts import as_interrupts, ctrl_c_raises
+from refusal_checks.evaluation.pipeline import Pipeline
+from refusal_checks.evaluation.recorder import Recorder
 from refusal_checks.evaluation.result import RunResult
-from refusal_checks.evaluation.run import Run
 from refusal_checks.reports import formats
 from refusal_checks.reports.run_view import RunView
 from refusal_checks.results import project
@@ -162,7 +163,7 @@ class _Evaluation:
         self._events = events
         self._run_id = run_id
         self._write_reports = write_reports
-        self._run: Run | None = None
+        self._pipeline: Pipeline | None = None
         self._is_cancelled = False
 
     def work(self, kept: Folders, selected: Collection[str]) -> RunResult:
@@ -182,12 +183,13 @@ class _Evaluation:
             with open_session(
                 inputs, self._run_id, self._events.say, lambda: self._is_cancelled
             ) as session:
-                run = self._announce(session)
+                recorder = Recorder(session, self._events.tell)
+                pipeline = self._announce(session, recorder)
                 try:
-                    run.work()
+                    pipeline.work()
                 except (KeyboardInterrupt, EngineStartError) as fault:
                     ended = fault
-            result = RunResult(RunView(run.recorder.folder, run.recorder.summary))
+            result = RunResult(RunView(recorder.folder, recorder.summary))
             try:
                 self._report(result)
             except KeyboardInterrupt as fault:
@@ -199,15 +201,14 @@ class _Evaluation:
         self._events.raise_fault()
         return result
 
-    def _announce(self, session: RunSession) -> Run:
-        """Make the run and say so; from here on, whatever ends it leaves a result."""
-        run = Run(session, self._events.tell)
-        self._run = run
+    def _announce(self, session: RunSession, recorder: Recorder) -> Pipeline:
+        """Say that all is prepared; from here on, whatever ends the run leaves a result."""
+        pipeline = self._pipeline = Pipeline(session, recorder)
         if self._is_cancelled:
             raise KeyboardInterrupt
-        self._events.tell(run.recorder.prepared)
+        self._events.tell(recorder.prepared)
         self._events.raise_fault()
-        return run
+        return pipeline
 
     def _report(self, result: RunResult) -> None:
         if self._write_reports:
@@ -232,8 +233,8 @@ class _Evaluation:
             except KeyboardInterrupt:
                 # First of all: the thread may be about to make the run.
                 self._is_cancelled = True
-                if self._run:
-                    self._run.cancel()
+                if self._pipeline:
+                    self._pipeline.cancel()
                 thread.join()
         outcome = ended.get()
         if isinstance(outcome, BaseException):

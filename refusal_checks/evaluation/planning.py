@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import Completion, Vote, combine, unusable
+from refusal_checks.core.records import Completion, unusable
 from refusal_checks.core.settings import Limits
 from refusal_checks.core.special_tokens import broken_up
 from refusal_checks.core.store import Store, content_key
@@ -95,26 +95,6 @@ def pending(task: Task) -> Pending:
         judges=frozenset(judge.name for judge in unread),
         reused=frozenset(needed[key].name for key in in_store),
     )
-
-
-def known_verdict(
-    task: Task, name: str, prompt: Prompt, answer: Completion
-) -> Judgement | None:
-    """A benchmark's verdict on an answer, if rules and store give it; None if a judge must."""
-    given = task.without_judging(name, answer)
-    if given:
-        return given
-    shown, read = as_judged(prompt, answer)
-    votes: list[Vote] = []
-    for judge in task.judges[name]:
-        verdict = judge.without_asking(shown, read)
-        if verdict is None and judge.identity is not None:
-            key = verdict_key(judge, shown, read.text)
-            verdict = task.store.judgements([key]).get(key)
-        if verdict is None:
-            return None
-        votes.append(Vote(judge.name, judge.labelled(shown, verdict)))
-    return combine(votes)
 
 
 def verdict_key(judge: Judge, prompt: Prompt, answer: str) -> str:

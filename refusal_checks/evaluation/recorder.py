@@ -8,19 +8,18 @@ own before the summary names it, and all of it is there before the journal goes.
 from __future__ import annotations
 
 from asyncio import CancelledError
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from refusal_checks.core.errors import DataError, EvaluationError, reason
 from refusal_checks.core.files import write_lines
-from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record
 from refusal_checks.evaluation.decide import Findings
-from refusal_checks.evaluation.gated import GatedBenchmark
 from refusal_checks.evaluation.judge_checks import CheckFindings
+from refusal_checks.evaluation.opening import Opening
+from refusal_checks.evaluation.run_session import RunSession
 from refusal_checks.gates import score_files
-from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.agreement import Compared, agreements
 from refusal_checks.reports.wording.release import in_words
@@ -35,42 +34,34 @@ from refusal_checks.results.events import (
     Progress,
 )
 from refusal_checks.results.journal import Journal
-from refusal_checks.results.manifest import Manifest, conditions
-from refusal_checks.results.redact import Redaction
+from refusal_checks.results.manifest import conditions
 from refusal_checks.results.run_folder import RECORDS, RunFolder
-from refusal_checks.results.summary import RunSummary, balance, distinct
+from refusal_checks.results.summary import JUDGE_QUOTED, RunSummary, balance, distinct
 
 
 class Recorder:
-    """Keeps the summary of a run, writes its folder, and tells a listener.
+    """Keeps the summary of a run, writes its folder, and tells a listener."""
 
-    Args:
-        summary: what is known before the run begins.
-        keys: gives the store keys of a prompt's answers.
-    """
-
-    def __init__(
-        self,
-        folder: RunFolder,
-        summary: RunSummary,
-        redaction: Redaction,
-        benchmarks: Mapping[str, GatedBenchmark],
-        gates: Sequence[Gate],
-        keys: Callable[[Prompt], Sequence[str]],
-        tell: Listener,
-    ) -> None:
-        self.folder = folder
-        self.summary = summary
+    def __init__(self, session: RunSession, tell: Listener) -> None:
+        self.folder = RunFolder(session.folder)
+        self.summary = RunSummary(session.manifest)
         self.progress = Progress(judged_so_far=self._judged)
-        self._redaction = redaction
-        self._benchmarks = benchmarks
-        self._gates = gates
-        self._keys = keys
+        self._redaction = session.inputs.redaction
+        self._benchmarks = session.benchmarks
+        self._gates = session.inputs.gates
+        self._keys = session.work.candidate.keys
         self._tell = tell
-        self._journal = Journal(folder)
+        self._journal = Journal(self.folder)
         self._compared: dict[tuple[str, int], Compared] = {}
         self._done: set[str] = set()
         self._is_checked = False
+        for line in session.notes:
+            self.note(line)
+        for name, why in session.untested.items():
+            if session.benchmarks[name].kind.verdicts.scale:
+                self.summary.untested_scales[name] = why
+            else:
+                self.summary.untested = why
 
     @property
     def prepared(self) -> Prepared:
@@ -89,9 +80,10 @@ class Recorder:
         self._tell(Notice(text))
 
     def note(self, line: str) -> None:
-        self.summary.note(line)
+        if line not in self.summary.notes:
+            self.summary.notes.append(line)
 
-    def begin(self, manifest: Manifest, *, unverified: str, judge_idle: str) -> None:
+    def begin(self, opening: Opening, judge_idle: str) -> None:
         """Write what is known before the run starts.
 
         Args:
@@ -100,9 +92,14 @@ class Recorder:
         Raises:
             UserError: the folder cannot be written, or another run has it.
         """
-        summary = self.summary
-        summary.manifest, summary.unverified = manifest, unverified
-        summary.judge_idle, self._is_checked = judge_idle, bool(judge_idle)
+        for line in opening.notes:
+            self.note(line)
+        for line in opening.says:
+            self.say(line)
+        self.summary.manifest = opening.manifest
+        self.summary.unverified = opening.unverified
+        self.summary.judge_idle = judge_idle
+        self._is_checked = bool(judge_idle)
         self.folder.begin(self._shown())
 
     def _judged(self, benchmark: str, records: Sequence[Record]) -> None:
@@ -130,7 +127,7 @@ class Recorder:
         if found.confirmed:
             summary.labels[name] = found.confirmed
         for line in found.notes:
-            summary.note(line)
+            self.note(line)
         self._quote(found.quote)
         # A prompt of several benchmarks counts once.
         self._compared |= found.compared
@@ -171,8 +168,11 @@ class Recorder:
         return self._redaction.summary(self.summary)
 
     def _quote(self, line: str) -> None:
-        if line and not self._redaction.is_on:
-            self.summary.quote(line)
+        """Put a note that quotes a judge at the top; one is enough."""
+        notes = self.summary.notes
+        is_first = not any(note.startswith(JUDGE_QUOTED) for note in notes)
+        if line and is_first and not self._redaction.is_on:
+            notes.insert(0, line)
 
     def _write(self, found: Findings) -> None:
         """Write the files of a complete benchmark."""
@@ -206,22 +206,37 @@ class Recorder:
         if not self.is_complete:
             self.summary.failure = self._redaction.reason(fault)
 
-    def finish(self, measured: Mapping[str, Any]) -> None:
-        """Write the summary of a run that has ended.
+    def finish(
+        self,
+        account: Mapping[str, Any],
+        ready_s: Sequence[float],
+        seconds: float | None,
+    ) -> None:
+        """Write the summary of a run that has ended, and complete its manifest.
 
         Args:
-            measured: facts of the manifest that are known only now.
+            account: what the servers say of themselves and of their tokens.
+            ready_s: how long the engines of each turn took to start.
+            seconds: how long the evaluation took; None if it never began.
         """
         self._journal.close()
         summary = self.summary
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        manifest = summary.manifest.extended(**measured, finished=now)
+        engines = summary.manifest.engines
+        manifest = summary.manifest.extended(
+            **account,
+            engines=engines and engines.model_copy(update={"ready_s": tuple(ready_s)}),
+            evaluation_s=seconds,
+            finished=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
         summary.manifest = self._redaction.manifest(manifest)
         if not summary.failure:
             self.failed(CancelledError())
         if summary.failure:
             try:
-                self.folder.add_partial(summary)
+                benchmarks, files = self.folder.partial(summary.manifest)
+                summary.benchmarks |= benchmarks
+                summary.files |= files
+                summary.unfinished = bool(files)
             except (OSError, DataError) as fault:
                 self.note(f"partial records were not kept: {reason(fault)}")
         try:

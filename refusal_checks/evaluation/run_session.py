@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,16 +26,14 @@ from refusal_checks.evaluation.judge_checks import (
 )
 from refusal_checks.evaluation.loading import Loaded, load_prompts
 from refusal_checks.evaluation.planning import (
-    Judges,
     Task,
     prompts_at_once,
 )
 from refusal_checks.evaluation.provenance import begin_manifest
 from refusal_checks.gates.comparison import Earlier
-from refusal_checks.judges import kind_of
 from refusal_checks.judges.trust.labels import HumanLabels, answer_key
 from refusal_checks.models.names import remark_on
-from refusal_checks.results.summary import RunSummary
+from refusal_checks.results.manifest import Manifest
 
 Say = Callable[[str], None]
 
@@ -46,7 +44,9 @@ class RunSession:
 
     Attributes:
         folder: for logs, records and the summary.
-        summary: begun with what is known before the first question.
+        manifest: of what was read and opened, without what only the run will tell.
+        notes: lines on how verdicts come about.
+        untested: what to do about judges that nothing tests, by benchmark.
         work: all prompts, the candidate, the judges and the store.
         servers: none of their engines has started.
         unverified: names of attached models that may have other weights than when they were asked.
@@ -54,7 +54,9 @@ class RunSession:
 
     inputs: Inputs
     folder: Path
-    summary: RunSummary
+    manifest: Manifest
+    notes: Sequence[str]
+    untested: Mapping[str, str]
     work: Task
     servers: Servers
     benchmarks: Mapping[str, GatedBenchmark]
@@ -114,11 +116,10 @@ def keep_private(folder: Path) -> None:
 
 
 def _open(inputs: Inputs, folder: Path, say: Say, opened: ExitStack) -> RunSession:
-    spec, summary = inputs.spec, RunSummary()
+    spec = inputs.spec
     inputs.redaction.require_silent(inputs.models)
     remark = remark_on(inputs.candidate)
-    if remark:
-        summary.note(remark)
+    notes = [remark] if remark else []
     # A broken baseline is said before weights are converted and servers asked, which takes minutes.
     baseline = read_baseline(inputs)
     if spec.store.only:
@@ -130,12 +131,11 @@ def _open(inputs: Inputs, folder: Path, say: Say, opened: ExitStack) -> RunSessi
     # not start its own on the same devices before.
     opened.callback(servers.close)
     store = opened.enter_context(Store(inputs.store, spec.store.retry_unfinished))
-    work, loaded = _connect(inputs, servers, store, say, summary.note)
-    _note_untested(summary, inputs, work.judges)
-    summary.manifest = begin_manifest(
+    work, loaded = _connect(inputs, servers, store, say, notes.append)
+    manifest = begin_manifest(
         inputs, loaded, work.judges, servers=servers.account().get("servers", {})
     )
-    earlier = compare_runs(inputs, baseline, summary.manifest, work)
+    earlier = compare_runs(inputs, baseline, manifest, work)
     # Last of all: it may set aside what finished runs asked for.
     unverified = generations.begin(
         work, spec.store, are_labelled=inputs.labels is not None
@@ -145,7 +145,15 @@ def _open(inputs: Inputs, folder: Path, say: Say, opened: ExitStack) -> RunSessi
     return RunSession(
         inputs=inputs,
         folder=folder,
-        summary=summary,
+        manifest=manifest,
+        notes=notes,
+        untested=untested(
+            inputs.gates,
+            inputs.benchmarks,
+            work.judges,
+            spec.judge.floors,
+            spec.recording.labelled_by,
+        ),
         work=work,
         servers=servers,
         benchmarks=gated_benchmarks(
@@ -198,19 +206,6 @@ def _connect(
     assert candidate
     withheld = connections.verdicts_on_withheld(inputs, loaded.plan)
     return Task(loaded.plan, candidate, judges, store, withheld), loaded
-
-
-def _note_untested(summary: RunSummary, inputs: Inputs, judges: Judges) -> None:
-    """Note what no check of the judges tests."""
-    benchmarks, spec = inputs.benchmarks, inputs.spec
-    found = untested(
-        inputs.gates, benchmarks, judges, spec.judge.floors, spec.recording.labelled_by
-    )
-    for name, why in found.items():
-        if kind_of(benchmarks[name]).verdicts.scale:
-            summary.untested_scales[name] = why
-        else:
-            summary.untested = why
 
 
 def _require_own_labels(labels: HumanLabels, task: Task, run: str) -> None:

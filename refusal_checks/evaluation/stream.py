@@ -7,6 +7,7 @@ soon as it exists; nothing waits for a batch or a benchmark to end.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import chain
 
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record
@@ -48,8 +49,9 @@ class PromptStream:
         writer = WriteBatcher(task.store)
         self._sampler = Sampler(task.candidate, task.store, writer, answered)
         self._panel = JudgePanel(task, writer)
-        self._benchmarks = {
-            name: _Benchmark(prompts) for name, prompts in task.plan.items()
+        # By benchmark and prompt id, until a benchmark is complete.
+        self._records: dict[str, dict[str, list[Record]]] = {
+            name: {} for name in task.plan
         }
         self._queue = (
             (name, prompt) for name, prompts in task.plan.items() for prompt in prompts
@@ -71,56 +73,39 @@ class PromptStream:
 
         async def work() -> None:
             for name, prompt in self._queue:
-                self._progress.begun(name)
-                await self._sampler.answers(prompt)
-                self._progress.answered(name)
+                await self._answer(name, prompt)
 
         await gather_or_cancel(*(work() for _ in range(self._in_flight)))
 
     async def _work(self) -> None:
         for name, prompt in self._queue:
-            self._progress.begun(name)
-            answers = await self._sampler.answers(prompt)
-            self._progress.answered(name)
-            if not self._may_judge.is_set():
+            answers = await self._answer(name, prompt)
+            if self._may_judge.is_set():
+                await self._judge(name, prompt, answers)
+            else:
                 self._unjudged.append((name, prompt, answers))
-                continue
-            await self._may_judge.wait()
-            await self._finish(name, prompt, answers)
 
     async def _catch_up(self) -> None:
         """Judge the answers that came before judges could be asked."""
         await self._may_judge.wait()
         while self._unjudged:
-            name, prompt, answers = self._unjudged.popleft()
-            await self._finish(name, prompt, answers)
+            await self._judge(*self._unjudged.popleft())
 
-    async def _finish(
-        self, name: str, prompt: Prompt, answers: Sequence[Answer]
-    ) -> None:
-        """Judge a prompt's answers; publish the benchmark if they were its last."""
-        benchmark = self._benchmarks[name]
+    async def _answer(self, name: str, prompt: Prompt) -> list[Answer]:
+        self._progress.begun(name)
+        answers = await self._sampler.answers(prompt)
+        self._progress.answered(name)
+        return answers
+
+    async def _judge(self, name: str, prompt: Prompt, answers: list[Answer]) -> None:
+        """Judge a prompt's answers; pass the benchmark on if they were its last."""
         records = await self._panel.records(name, prompt, answers)
         self._progress.judged(name, records)
-        if benchmark.add(prompt, records):
+        prompts, by_id = self._task.plan[name], self._records[name]
+        by_id[prompt.id] = records
+        if len(by_id) == len(prompts):
             self._progress.finished(name)
-            self._finished(name, benchmark.records())
-
-
-class _Benchmark:
-    """Collects the records of one benchmark, and knows whether it needs more."""
-
-    def __init__(self, prompts: Sequence[Prompt]) -> None:
-        self._prompts = prompts
-        self._records: dict[str, list[Record]] = {}  # by prompt id
-
-    def add(self, prompt: Prompt, records: list[Record]) -> bool:
-        """Add a prompt's records; return True if the benchmark is now complete."""
-        self._records[prompt.id] = records
-        return len(self._records) == len(self._prompts)
-
-    def records(self) -> list[Record]:
-        records: list[Record] = []
-        for prompt in self._prompts:
-            records += self._records[prompt.id]
-        return records
+            del self._records[name]
+            self._finished(
+                name, list(chain.from_iterable(by_id[p.id] for p in prompts))
+            )

@@ -51,7 +51,8 @@ from refusal_checks.core.verdicts import Judgement
 from refusal_checks.gates import score_files
 from refusal_checks.gates.score_files import Scores
 from refusal_checks.results import project
-from refusal_checks.results.benchmark_summary import summarise
+from refusal_checks.results.benchmark_summary import BenchmarkSummary, summarise
+from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.summary import RunSummary, require_metrics
 
 if TYPE_CHECKING:
@@ -188,7 +189,7 @@ class RunFolder:
     ) -> None:
         """Write the summary of a run that has ended; what stood in for it goes.
 
-        The records of an unfinished run stay: ``add_partial`` has its summary name them.
+        The records of an unfinished run stay: its summary names them, see ``partial``.
         """
         _write_summary(self.summary_file, summary, words or {})
         with suppress(OSError):
@@ -196,36 +197,38 @@ class RunFolder:
         if not summary.unfinished:
             shutil.rmtree(self.path / UNFINISHED, ignore_errors=True)
 
-    def add_partial(self, summary: RunSummary) -> None:
-        """Add the benchmarks that a stopped run did not complete, with their figures so far.
+    def partial(
+        self, manifest: Manifest
+    ) -> tuple[dict[str, BenchmarkSummary], dict[str, FileDigest]]:
+        """The benchmarks that a stopped run has in part: figures so far, digests of records.
 
         Raises:
             OSError: a file of records cannot be read.
         """
-        partial = _stems(self.path / UNFINISHED) - set(self.complete)
-        for name in sorted(partial):
-            if self._add_so_far(summary, name):
-                path = self.journal(name)
+        names = _stems(self.path / UNFINISHED) - set(self.complete)
+        benchmarks, files = self._so_far(manifest, names), {}
+        for name in names:
+            path = self.journal(name)
+            if name in benchmarks:
                 written = FileDigest(sha256(path), path.stat().st_size)
-                summary.files[f"{UNFINISHED}/{path.name}"] = written
-                summary.unfinished = True
+                files[f"{UNFINISHED}/{path.name}"] = written
             else:
-                self.journal(name).unlink(missing_ok=True)
+                path.unlink(missing_ok=True)
+        return benchmarks, files
 
-    def _add_so_far(self, summary: RunSummary, name: str) -> bool:
-        """Add the figures of a benchmark's records; False if there are none yet."""
-        records = list(self.records(name))
-        if not records:
-            return False
-        manifest = summary.manifest
-        planned = manifest.data[name].prompts if name in manifest.data else 0
-        summary.benchmarks[name] = summarise(
-            records,
-            manifest.spec.settings.confidence,
-            planned=planned,
-            kind=records[0].prompt.kind or "",
-        )
-        return True
+    def _so_far(
+        self, manifest: Manifest, names: Iterable[str]
+    ) -> dict[str, BenchmarkSummary]:
+        """Figures of benchmarks that may be incomplete; those without a record are left out."""
+        found = {}
+        for name in sorted(names):
+            records = list(self.records(name))
+            if records:
+                kind = records[0].prompt.kind or ""
+                planned = manifest.data[name].prompts if name in manifest.data else 0
+                level = manifest.spec.settings.confidence
+                found[name] = summarise(records, level, planned=planned, kind=kind)
+        return found
 
     def write_unfinished(self, summary: RunSummary) -> None:
         """Write what is known so far, for whoever reads the run before it ends."""
@@ -240,9 +243,8 @@ class RunFolder:
         """
         summary = self.written()
         if self.has_begun and not self.has_ended:
-            for name in self.benchmarks:
-                if name not in summary.benchmarks:
-                    self._add_so_far(summary, name)
+            left = set(self.benchmarks) - summary.benchmarks.keys()
+            summary.benchmarks |= self._so_far(summary.manifest, left)
         return summary
 
     def written(self) -> RunSummary:

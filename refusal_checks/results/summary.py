@@ -113,15 +113,6 @@ class RunSummary:
             metric, verdict.estimate, self.manifest.spec.settings.confidence
         )
 
-    def note(self, line: str) -> None:
-        if line not in self.notes:
-            self.notes.append(line)
-
-    def quote(self, line: str) -> None:
-        """Put a note that quotes a judge at the top; one is enough."""
-        if not any(note.startswith(JUDGE_QUOTED) for note in self.notes):
-            self.notes.insert(0, line)
-
 
 def quote_unread(records: Iterable[Record], forms: Iterable[str]) -> str:
     """A note that quotes the first answer in which no verdict was found; empty if there is none.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import signal
@@ -14,8 +15,15 @@ from typing import Any
 import pytest
 
 from refusal_checks import RunResult, RunSpec, evaluate, load_run
-from refusal_checks.core.errors import DataError, UserError
+from refusal_checks.core.errors import (
+    DataError,
+    EngineStartError,
+    StoreError,
+    UserError,
+)
+from refusal_checks.engines.pool import Engines
 from refusal_checks.evaluation.evaluate import Interrupted
+from refusal_checks.evaluation.pipeline import Pipeline
 from refusal_checks.results.benchmark_summary import summarise
 from refusal_checks.results.events import (
     Decided,
@@ -273,6 +281,34 @@ def test_nothing_stays_open_if_a_run_cannot_begin(
     assert not isinstance(caught.value, Interrupted), "there is no result"
     assert isinstance(kept[-1], Prepared)
     assert not list(Path(".refusal-checks").glob("runs/*"))
+
+
+@pytest.mark.parametrize(
+    "fault", [EngineStartError("no"), StoreError("no"), KeyboardInterrupt()]
+)
+def test_a_run_that_does_not_start_has_a_summary_and_no_engine(
+    spec: RunSpec, fault: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual, closed = gc.get_threshold(), []
+    close = Engines.close
+
+    def fail(pipeline: Pipeline) -> None:
+        assert gc.get_threshold() > usual, "it runs rarely during a run alone"
+        closed.clear()
+        raise fault
+
+    def note(engines: Engines) -> None:
+        closed.append(engines)
+        close(engines)
+
+    monkeypatch.setattr(Pipeline, "_evaluate", fail)
+    monkeypatch.setattr(Engines, "close", note)
+    with pytest.raises(type(fault)):
+        evaluate(spec)
+    assert closed
+    assert gc.get_threshold() == usual
+    assert load_run().decision.answer == "open"
+    assert not load_run().is_unfinished
 
 
 def test_reports_of_the_spec_are_written(spec: RunSpec, tmp_path: Path) -> None:

@@ -249,5 +249,5 @@ def test_a_remark_on_a_judge_is_said_once_and_not_beside_the_same_note() -> None
     judges = {"small": ModelFacts(remark="measured on news"), "org/j": ModelFacts()}
     run = RunSummary(Manifest(models=Models(judges=judges)))
     assert list(more_remarks(run)) == ["measured on news"]
-    run.note("measured on news")
+    run.notes.append("measured on news")
     assert [*remarks(run), *more_remarks(run)] == ["note: measured on news"]
