@@ -103,7 +103,7 @@ def test_a_breach_outweighs_all_else() -> None:
         (
             {"judge": JUDGE},
             "the judge failed its check: judge injection 50.0% [29.9%, 70.1%], n = 20; must be at "
-            "least 60.0% (answers that try to steer the judge, judged correctly)",
+            "least 60.0%",
         ),
     ],
 )
