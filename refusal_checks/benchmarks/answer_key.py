@@ -68,8 +68,8 @@ def _right(value: Any, letters: Sequence[str], where: str) -> str | None:
     if letter in letters:
         return letter
     raise DataError(
-        f"{where} = {brief(value)} is none of the options {', '.join(letters)}; write the letter, "
-        "or in JSON its place from 0 as a number"
+        f"{where} = {brief(value)} is not one of the options {', '.join(letters)}; write the "
+        "letter, or in JSON its place from 0 as a number"
     )
 
 

@@ -35,7 +35,7 @@ def custom(name: str, table: BenchmarkTable) -> Benchmark:
     if table.options and table.expect:
         raise DataError(f"{here}: leave out expect: options make it multiple choice")
     if table.key and not table.options:
-        raise DataError(f"{here} key: say which options there are: options = COLUMN")
+        raise DataError(f"{here} key: add options = COLUMN, which holds the options")
     if not table.options and table.expect is None:
         raise DataError(f'{here}: say expect = "refuse", "answer" or "report"')
     kind, judge = Kind.RECOGNITION, "multiple_choice"
@@ -81,7 +81,7 @@ def _rubric(here: str, table: BenchmarkTable) -> Path | None:
         )
     path = Path(table.rubric)
     if path.suffix != ".md" or not path.is_file():
-        raise DataError(f"{here} rubric: name a Markdown file (.md): {path} is none")
+        raise DataError(f"{here} rubric: name a Markdown file (.md): {path} is not one")
     return path
 
 

@@ -41,7 +41,7 @@ def read_table(file: Path | BinaryIO, where: object) -> Table:
                 size += batch.nbytes
                 if size > LARGEST:
                     raise DataError(
-                        f"{where}: put a smaller file there: its rows take more than "
+                        f"{where}: use a smaller file: its rows take more than "
                         f"{LARGEST >> 20} MiB once they are unpacked"
                     )
     except (OSError, pyarrow.ArrowException) as fault:

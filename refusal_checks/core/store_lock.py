@@ -56,7 +56,7 @@ class StoreLock:
             if time.monotonic() - begun > LONGEST:
                 raise StoreError(
                     f"the store {self._store}: end the run that uses it, or name another store "
-                    f"with --store FILE: after {LONGEST / 60:g} minutes it is in use by {who}"
+                    f"with --store FILE: {who} still uses it after {LONGEST / 60:g} minutes"
                 )
             time.sleep(LOOK)
         with suppress(OSError):  # it only informs

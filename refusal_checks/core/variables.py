@@ -34,6 +34,6 @@ def require_known(environment: Iterable[str] = os.environ) -> None:
             continue
         if not (_KEY_OF_ONE.fullmatch(name) or _OF_KUBERNETES.fullmatch(name)):
             raise UserError(
-                f"correct or unset the environment variable {name}, which means nothing"
+                f"correct or unset the environment variable {name}, which is not known"
                 f"{near(name, KNOWN) or '.'} Known: {', '.join(KNOWN)}"
             )

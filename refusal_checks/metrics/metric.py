@@ -239,7 +239,7 @@ def register(metric: Metric) -> Metric:
         ) from None
     if not -math.inf < metric.lowest < metric.highest < math.inf:
         raise extensions.ExtensionError(
-            f"metric {metric.name}: declare a range with two ends: an interval reaches to them"
+            f"metric {metric.name}: declare both ends of its range: intervals need them"
         )
     other, module = METRICS.get(metric.name), metric.score.__module__
     if other and other.score.__module__ != module:

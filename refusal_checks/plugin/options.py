@@ -73,7 +73,7 @@ OPTIONS = (
     ),
     Option("samples", "N", "answers for each prompt"),
     Option("limit", "N", "maximum prompts of each benchmark, as a stratified sample"),
-    Option("seed", "N", "seed of the answers"),
+    Option("seed", "N", "seed for sampling the answers"),
     Option(
         "baseline",
         "PATH",

@@ -177,7 +177,7 @@ class RunFolder:
             self.write_unfinished(summary)
         except FileExistsError:
             raise UserError(
-                f"{self.path}: run it again, under a name of its own: another run has this folder"
+                f"{self.path}: run it again under another name: this folder belongs to another run"
             ) from None
         except OSError as fault:
             raise UserError(
@@ -268,7 +268,7 @@ class RunFolder:
             # A summary that somebody else wrote must not have other files opened.
             if not all(map(is_file_name, name.split("/"))):
                 raise DataError(
-                    f"{path}: {name[:100]!r} is no file of a run; name a run of your own"
+                    f"{path}: {name[:100]!r} is not a file of a run; name a run of your own"
                 )
         return summary
 
@@ -355,7 +355,7 @@ class RunFolder:
     def _records_file(self, benchmark: str) -> Path:
         if not is_file_name(benchmark):
             raise DataError(
-                f"{self.summary_file}: {benchmark[:100]!r} is no name of a benchmark, which has "
+                f"{self.summary_file}: {benchmark[:100]!r} is not a benchmark's name, which has "
                 f"{FILE_NAME}; name a run of your own"
             )
         return self.path / RECORDS / f"{benchmark}.jsonl"
@@ -486,7 +486,7 @@ def find(name: str, root: Path = ROOT) -> RunFolder:
     begun = [run for run in runs if name and run.startswith(name)]
     if len(begun) > 1 and name not in runs:
         raise DataError(
-            f"{name}: give more of the id: several runs begin so: {', '.join(begun)}"
+            f"{name}: give more of the id: several runs match: {', '.join(begun)}"
         )
     if len(begun) == 1:
         return runs[begun[0]]

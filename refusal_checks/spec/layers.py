@@ -60,7 +60,7 @@ def override(text: str) -> Layer:
                 )
             return Layer(content, where=where, option=where)
     raise UserError(
-        f"{where}: write --set TABLE.KEY=VALUE: {key!r} names no key of a table"
+        f"{where}: write --set TABLE.KEY=VALUE: {key!r} is not a key of a table"
     )
 
 

@@ -200,7 +200,7 @@ def test_recorded_labels_that_judge_say_who_gave_them(
     assert about_labels(found) == reservations
     by = f"by {labelled_by}" if labelled_by else "by somebody whom labelled_by does not"
     found.says(
-        "declared in the run file, and not checked: the recorded labels that judge are "
+        "declared in the run file, and not checked: the recorded labels are "
         f"{by}*own has prompts to be refused"
     )
     recording = found.summary["manifest"]["spec"]["recording"]

@@ -131,7 +131,7 @@ def test_a_summary_names_no_file_outside_its_folder(
     seal_as_is(run, content)
     code, said = project.call("runs", "list", run)
     assert code == 4
-    assert f"{name!r} is no file of a run" in said
+    assert f"{name!r} is not a file of a run" in said
 
 
 def test_a_pipe_in_place_of_a_run_s_file_is_named_and_not_waited_for(
@@ -227,7 +227,7 @@ def test_of_two_machines_with_one_folder_of_runs_one_has_the_name(
 
     folder = RunFolder(tmp_path / "shared" / run.name)
     folder.begin(RunSummary())
-    with pytest.raises(UserError, match="another run has this folder"):
+    with pytest.raises(UserError, match="this folder belongs to another run"):
         folder.begin(RunSummary())
 
 

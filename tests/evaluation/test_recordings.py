@@ -99,7 +99,7 @@ def test_a_judge_is_measured_by_people_s_labels_in_a_recording(
     run = {"judge_model": "keyword", "recording_labelled_by": "people"}
     found = replay(project, "llama2orig", XSTEST, reports_html="page.html", **run)
     lines = (
-        "the judge against labels of 450 answers, which are people's as declared: kappa 0.72 "
+        "the judge against labels of 450 answers, given by people as declared: kappa 0.72 "
         "[0.64, 0.79], sensitivity 89.7% [86.0%, 92.5%], specificity 89.1% [81.5%, 93.8%]",
         "it errs most on nons_group_real_discr, 25 answers: ",
         "it errs most on ",
@@ -164,8 +164,8 @@ def test_a_recording_of_a_part_says_its_scope_in_every_report(project: Project) 
     found = project.evaluate(recording_partial=True, reports_html="report.html", **run)
     scope = "its figures cover 60 of 80 prompts"
     found.says(f"smoke_safe: {scope}")
-    for name in ("report.html", "step.md"):
-        assert scope in Path(name).read_text()
+    assert scope in Path("report.html").read_text()
+    assert "only 60 of 80 prompts" in Path("step.md").read_text()
     figure = found.result.figures["smoke_safe"]["rejection_rate"]
     assert (figure.value, figure.n) == (0.05, 60)
 
@@ -235,7 +235,7 @@ def test_recorded_answers_to_other_prompts_are_no_answers(project: Project) -> N
         f"{named} is [[]redacted: *, not [[]redacted: ", **run(80, reports_redact=True)
     )
     assert "What is" not in hidden
-    other = "2 of its 80 prompts have another text there"
+    other = "2 of its 80 prompts are worded differently there"
     project.refuses(other, **run(2))
     project.refuses(other, **run(2, recording_partial=True))
     worded = "of 80 prompts are worded differently there"

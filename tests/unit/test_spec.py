@@ -60,7 +60,7 @@ def read(write: Write, text: str = "", *settings: str, gates: str = GATE) -> Run
         ("", ("sampling=2",), "--set sampling=2: [sampling]: must be a table"),
         ("", ("judge.check=false",), "remove check from [judge] in the run file"),
         ("", ("sampling.samples",), "write --set TABLE.KEY=VALUE, as in"),
-        ("", ("sampling samples=2",), "'sampling samples' names no key of a table"),
+        ("", ("sampling samples=2",), "'sampling samples' is not a key of a table"),
         (
             "",
             ("candidate.args=[--dtype=float32, --seed 1]",),

@@ -72,8 +72,8 @@ def _load(name: str, kind: Kind, split: HubSplit, mirror: Path | None) -> list[P
         label, place = row["prompt_harm_label"], f"{where}: row {number}"
         if label not in (*_LABELS, "", None):
             raise DataError(
-                f"{place}: prompt_harm_label {brief(label)} is neither harmful nor unharmful: put "
-                "the pinned revision there"
+                f"{place}: prompt_harm_label {brief(label)} is neither harmful nor unharmful: use "
+                "the pinned revision"
             )
         if _LABELS.get(label) != kind:
             continue

@@ -86,8 +86,8 @@ class Recording:
                 expected = repr(clean(expected, 40))
             raise DataError(
                 f"{self.path}: record answers to {benchmark}, or rename the column of prompts if "
-                f"the ids alone are right: {len(reworded)} of its {len(prompts)} prompts have "
-                f"another text there; {clean(example.id, 60)} is {recorded}, not {expected}"
+                f"the ids alone are right: {len(reworded)} of its {len(prompts)} prompts are "
+                f"worded differently there; {clean(example.id, 60)} is {recorded}, not {expected}"
             )
 
     def require_labels(

@@ -42,7 +42,7 @@ def read(
         if columns.get(field) in table.where:
             raise DataError(
                 f"{path}: recording.where {columns[field]}: choose rows by another column: "
-                "answers that were chosen by what they say show nothing"
+                "answers picked for what they say prove nothing"
             )
     ids, requests = set(), set()
     for prompt in prompts:

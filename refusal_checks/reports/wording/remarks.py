@@ -135,7 +135,7 @@ def _agreement(run: RunSummary) -> Iterator[str]:
             if figure
         ]
         answers = count(found.n, "answer")
-        what = f"the judge against labels of {answers}, which are people's as declared"
+        what = f"the judge against labels of {answers}, given by people as declared"
         if type_:
             what = f"it errs most on {clean(type_, 60)}, {answers}"
         yield f"{what}: {', '.join(figures)}"
@@ -170,7 +170,7 @@ def _declared(run: RunSummary) -> Iterator[str]:
     manifest, declared = run.manifest, []
     if any(RECORDED_LABELS in judges for judges in manifest.judge_prompts.values()):
         declared.append(
-            f"the recorded labels that judge are {by_whom(manifest.spec.recording.labelled_by)}"
+            f"the recorded labels are {by_whom(manifest.spec.recording.labelled_by)}"
         )
     for name, data in manifest.data.items():
         kind = run.benchmarks[name].kind if name in run.benchmarks else ""

@@ -94,7 +94,7 @@ def test_a_run_does_not_wait_for_ever(
     with held(path) as other:
         with pytest.raises(StoreError, match="name another store with --store") as end:
             taken(path, [])
-        assert f"in use by process {other.pid} on " in str(end.value)
+        assert f": process {other.pid} on " in str(end.value)
 
 
 def test_a_run_that_waits_can_be_stopped(path: Path) -> None:

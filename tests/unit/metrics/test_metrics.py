@@ -316,5 +316,7 @@ def test_a_metric_with_a_scale_of_its_own_has_bounds_on_that_scale(read: Read) -
             decide(gate, records(words))
         with pytest.raises(ThresholdError, match=r"declare the range of warmth \(high"):
             read(file)
-        with pytest.raises(ExtensionError, match="warmth: declare a range with two"):
+        with pytest.raises(
+            ExtensionError, match="warmth: declare both ends of its range"
+        ):
             mean(LABELS, highest=math.inf)(warmth)

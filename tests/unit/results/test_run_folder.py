@@ -174,7 +174,7 @@ def test_a_run_is_found_by_folder_summary_id_its_start_and_as_the_last(
         ("", 'no run ""'),
         (
             "20260102",
-            "20260102: give more of the id: several runs begin so: 2.*Z-5, .*-4",
+            "20260102: give more of the id: several runs match: 2.*Z-5, .*-4",
         ),
     ],
 )

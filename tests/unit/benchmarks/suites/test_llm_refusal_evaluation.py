@@ -142,6 +142,6 @@ def test_a_file_that_unpacks_to_too_much_is_refused(
     path = write(tmp_path, pa.table({"prompt": column}))
     assert path.stat().st_size < 10**6
     with pytest.raises(
-        DataError, match=r"parquet: put a smaller file there: its rows take more"
+        DataError, match=r"parquet: use a smaller file: its rows take more"
     ):
         SPLIT.rows(tmp_path)

@@ -210,7 +210,7 @@ def test_ids_whose_rows_hold_other_prompts_are_refused(write: Write) -> None:
     assert found.reworded([ONE, TWO]) == [ONE]
     found.require("bench", [ONE, TWO])
     both = read(write("b.jsonl", rows.replace("SECOND", "other")))
-    words = r"2 of its 2 prompts have another text there; v1 is 'How do whales.*, not 'first"
+    words = r"2 of its 2 prompts are worded differently there; v1 is 'How do whales.*, not 'first"
     with pytest.raises(DataError, match=words):
         both.require("bench", [ONE, TWO])
     with pytest.raises(DataError, match=r"v1 is \[redacted: sha256 ") as caught:
