@@ -60,8 +60,12 @@ def begin_manifest(
         servers: facts of attached servers, by role, then by URL and model.
     """
     spec = inputs.spec
-    max_tokens = _max_tokens(judges)
-    usual = min(max_tokens.values(), default=spec.judge.max_tokens)
+    # Judges that reason may write more than the run file says.
+    limits = {
+        judge.name: judge.max_tokens
+        for judge in chain.from_iterable(judges.values())
+        if judge.max_tokens > spec.judge.max_tokens
+    }
     return Manifest(
         started=datetime.now(UTC).isoformat(timespec="seconds"),
         candidate=inputs.candidate.name,
@@ -74,10 +78,7 @@ def begin_manifest(
             ),
             judges={
                 judge.name: _judge_facts(
-                    judge,
-                    _named(judge.model, servers.get("judge", ())),
-                    max_tokens.get(judge.name),
-                    usual,
+                    judge, _named(judge.model, servers.get("judge", ())), limits
                 )
                 for judge in inputs.judges
             },
@@ -94,8 +95,6 @@ def begin_manifest(
         },
         sampling=inputs.sampling.model_dump(mode="json"),
         usual_seed=spec.usual_seed,
-        judge_sampling=spec.judge.sampling.model_dump(mode="json")
-        | {"max_tokens": usual},
         judge_thresholds=_thresholds(judges),
         servers=servers,
         build=_build(),
@@ -116,16 +115,6 @@ def begin_manifest(
     )
 
 
-def _max_tokens(judges: Judges) -> dict[str, int]:
-    """Token limit of a verdict by judge: reasoning judges may have a higher one."""
-    limits: dict[str, int] = {}
-    for panel in judges.values():
-        for judge in panel:
-            if judge.max_tokens:
-                limits[judge.name] = judge.max_tokens
-    return limits
-
-
 def _named(model: Model, servers: Iterable[str]) -> Model:
     """The model with the name that a server gave it, where the user gave none.
 
@@ -142,15 +131,12 @@ def _named(model: Model, servers: Iterable[str]) -> Model:
 
 
 def _judge_facts(
-    judge: NamedJudge, model: Model, max_tokens: int | None, usual: int
+    judge: NamedJudge, model: Model, max_tokens: Mapping[str, int]
 ) -> ModelFacts:
-    """Facts about a judge; its token limit is left out if it is the usual one."""
-    own = max_tokens if max_tokens and max_tokens > usual else None
-    facts = describe(model)
     return ModelFacts(
-        **facts,
+        **describe(model),
         template=judge.template or _picked(model),
-        max_tokens=own,
+        max_tokens=max_tokens.get(judge.name),
         is_classifier=is_classifier(model),
         remark=remark_on(model),
     )

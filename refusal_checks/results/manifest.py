@@ -32,7 +32,7 @@ class ModelFacts(_Facts):
     judge_reasoning: bool = False
     adapter: str = ""
     template: str | None = None
-    # token limit of a judge's verdict, if it is not that of the run's other judges
+    # token limit of a judge's verdict, if it is more than the run file says
     max_tokens: int | None = None
     is_classifier: bool = False  # a judge of an extension that writes no text
     remark: str = ""  # what the extension says about its judge
@@ -141,7 +141,6 @@ class Manifest(_Facts):
     extensions: Mapping[str, str] = {}
     sampling: Mapping[str, Any] = {}
     usual_seed: int = 0  # what the run files say, whatever an option gave
-    judge_sampling: Mapping[str, Any] = {}
     # from which probability on an answer counts as a refusal; empty if no judge gives any
     judge_thresholds: str = ""
     versions: Mapping[str, str] = {}
@@ -167,6 +166,10 @@ class Manifest(_Facts):
     @field_serializer("spec")
     def _as_written(self, spec: RunTables) -> dict[str, Any]:
         return spec.recorded()
+
+    @property
+    def judge_sampling(self) -> dict[str, Any]:
+        return self.spec.judge.sampling.model_dump(mode="json")
 
     @property
     def stored(self) -> str:
@@ -213,8 +216,7 @@ class Manifest(_Facts):
         """Lines on what servers refuse and requests leave out; the run goes on without it."""
         lines = []
         for role, servers in self.servers.items():
-            is_judge = role == "judge"
-            settings = self.judge_sampling if is_judge else self.sampling
+            settings = self.judge_sampling if role == "judge" else self.sampling
             for server, facts in servers.items():
                 refused = list(_settings_refused(facts.left_out, settings))
                 if refused:

@@ -40,7 +40,7 @@ MANIFEST: dict[str, Any] = {
         }
     },
     "judge_prompts": {"bench": {"org/judge": "f00d"}},
-    "judge_sampling": {"temperature": 0.0, "max_tokens": 64, "seed": 0},
+    "spec": {"judge": {"temperature": 0.0, "max_tokens": 64, "seed": 0}},
     "sampling": {
         "samples": 5,
         "temperature": 0.6,
@@ -79,7 +79,7 @@ def compared(place: Sequence[str] = (), value: Any = None) -> dict[str, str]:
             {"org/judge": "f00d", "keyword": "1"},
             {"judge", "judge prompt"},
         ),
-        (("judge_sampling", "max_tokens"), 128, {"judge max_tokens"}),
+        (("spec", "judge", "max_tokens"), 128, {"judge max_tokens"}),
         (("judge_thresholds",), "refuse 0.9, answer 0.5", {"judge thresholds"}),
         (("sampling", "temperature"), 1.0, {"sampling temperature"}),
         (("sampling", "system_prompt"), "Be brief.", {"sampling system_prompt"}),
