@@ -410,7 +410,7 @@ def _on_cores(devices: Devices, needs: Sequence[EngineNeed]) -> Places:
     A classifier beside a generating model gets all cores, and one thread.
     """
     writers = _writers(needs)
-    are_shared = len(devices.ids) <= max(FEW, len(writers) - 1)
+    are_shared = len(devices.ids) <= FEW
     free = CPU_USABLE * (devices.memory or 0.0) - _cpu_memory(needs)
     room = LEAST_CACHE + free / len(needs)
     places: Places = {}
@@ -418,11 +418,11 @@ def _on_cores(devices: Devices, needs: Sequence[EngineNeed]) -> Places:
         ids = devices.ids
         if need in writers and not are_shared:
             ids = ids[writers.index(need) :: len(writers)]
-        useful = 4.0 if need.weights is None else need.weights / 2
+        useful = math.ceil((need.weights or 8.0) / 2)
         threads = _threads(devices, len(ids)) if need in writers else 1
         places[need] = Assignment(
             cores=tuple(map(int, ids)),
-            cache=max(LEAST_CACHE, math.floor(min(room, math.ceil(useful)))),
+            cache=max(LEAST_CACHE, math.floor(min(room, useful))),
             threads=threads,
             shared=need in writers and are_shared and len(writers) > 1,
         )

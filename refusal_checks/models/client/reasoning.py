@@ -29,9 +29,6 @@ them), and what ends it."""
 _FINAL = re.compile(r"<\|channel\|>final(?: ?<\|constrain\|>\w{1,20})?<\|message\|>")
 """What ends gpt-oss's reasoning; it says so where the answer must follow a schema."""
 
-_ANSWER = "[Answer]"
-"""Divides reasoning from answer where both are judged."""
-
 
 def with_reasoning(text: str, message: Mapping[str, Any], end: str = "") -> str:
     """An answer with the reasoning that came before it in a server's message."""
@@ -39,7 +36,7 @@ def with_reasoning(text: str, message: Mapping[str, Any], end: str = "") -> str:
     if not isinstance(reasoning, str):
         whole = written(message)
         reasoning, _, _ = whole.partition(end or _usual_end(whole))
-    return f"[Reasoning]\n{reasoning.strip()}\n\n{_ANSWER}\n{text}"
+    return f"[Reasoning]\n{reasoning.strip()}\n\n[Answer]\n{text}"
 
 
 def split_reasoning(message: Mapping[str, Any], end: str) -> tuple[str, State]:
@@ -113,8 +110,6 @@ def answer_logprobs(
     values = [float(token["logprob"]) for token in tokens]
     if not reasoning:
         return values
-    if reasoning == "judged":
-        text = text.rpartition(f"{_ANSWER}\n")[2]
     answer = text.strip().encode(errors="replace")
     pieces = [_bytes_of(token) for token in tokens]
     start = b"".join(pieces).rfind(answer) if answer else -1
