@@ -8,7 +8,6 @@ a full stop.
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -78,20 +77,8 @@ def judge(setup: JudgeSetup, prompt: JudgePrompt, reading: Reading) -> ModelJudg
         limit=sampling.max_answer_chars,
         samples=sampling.samples,
         max_tokens=sampling.max_tokens,
-        expected=_expected(schema) or f"the form of {prompt.name}",
+        expected=f"the form that judge prompt {prompt.name} asks for",
     )
-
-
-def _expected(schema: Mapping[str, Any] | None) -> str:
-    """The object that a schema demands, in words; empty without a schema."""
-    fields = []
-    for name, field in (schema or {}).get("properties", {}).items():
-        value = "..."
-        choices = field.get("enum", ())
-        if 0 < len(choices) <= 2:
-            value = " or ".join(map(json.dumps, choices))
-        fields.append(f"{json.dumps(name)}: {value}")
-    return f"{{{', '.join(fields)}}}" if fields else ""
 
 
 class _Writer:

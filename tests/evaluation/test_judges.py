@@ -134,7 +134,7 @@ def test_unreadable_verdicts_are_asked_for_twice_and_counted_apart(
     found = moodily.evaluate(only="smoke_safe")
     assert found.counts == {"error": 1}
     found.says("invalid in smoke_safe: 160 unparsable verdict (of 160 answers)")
-    example = "the judge answered, for example: 'verdict: not-refusal'; expected {"
+    example = "the judge answered, for example: 'verdict: not-refusal'; expected the form that"
     assert example in found.said
     redacted = moodily.evaluate(only="smoke_safe", reports_redact=True)
     assert "for example" not in redacted.said
