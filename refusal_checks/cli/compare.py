@@ -53,6 +53,8 @@ def _lines(runs: Sequence[RunView]) -> Iterator[str]:
         for row, gate in zip(rows[2:], gates, strict=True):
             row.append(changes.get(gate, ""))
     yield from table(rows)
+    if not any(all(gate in run.verdicts for run in summaries) for gate in gates):
+        yield "compare runs of the same benchmarks: these have no gate in common"
     yield from (clean(f"no change {why}", 600) for why in reasons)
 
 

@@ -11,6 +11,7 @@ from refusal_checks.cli._common import add_group, echo
 from refusal_checks.core.errors import DataError, require_known
 from refusal_checks.core.text import clean
 from refusal_checks.results.redact import is_redacted
+from refusal_checks.results.run_folder import require_writable
 from refusal_checks.spec import RunSpec
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the mirror.")]
@@ -31,7 +32,7 @@ def add(app: typer.Typer) -> None:
 
 def pull(folder: Folder, benchmark: Names = None, thresholds: Files = None) -> None:
     """Download the benchmarks' data into DIR, for --data DIR or REFUSAL_CHECKS_DATA=DIR."""
-    folder.mkdir(parents=True, exist_ok=True)
+    require_writable(folder, "data pull")
     failed = []
     selected = _selected(benchmark, thresholds)
     if not selected:

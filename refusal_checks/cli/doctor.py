@@ -168,7 +168,7 @@ def _checks(
         weakest = power.line(inputs.gates, plan, spec.settings.confidence)
         return [*sizes, weakest] if weakest else sizes
 
-    servers = run_session.make_engines(inputs, inputs.store.parent)
+    servers = run_session.make_engines(inputs, inputs.store.parent, echo)
     yield "baseline", baseline
     yield "store", store
     yield "engine", engine

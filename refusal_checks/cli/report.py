@@ -62,6 +62,8 @@ def report(
     target = Path(out or chosen.usual_file)
     if not (out or chosen.usual_file):
         raise UserError(f"report {kind}: add --out TARGET: this report is not a file")
+    if out == "-":
+        raise UserError(f"report {kind}: --out -: name a file: reports are not printed")
     require_target(target, "report", [kind, run, "--out", "FILE"])
     if chosen.check:
         chosen.check(target)

@@ -20,7 +20,7 @@ from refusal_checks.core.layout import table, told_apart
 from refusal_checks.core.text import clean, json_text
 from refusal_checks.reports import terminal
 from refusal_checks.reports.wording.release import in_words, release_decision
-from refusal_checks.results import run_folder
+from refusal_checks.results import project, run_folder
 from refusal_checks.results.run_folder import RunFolder
 
 HEADER = ("run", "answer", "passed", "candidate")
@@ -79,6 +79,8 @@ def list_runs(
         return
     if verbose:
         raise UserError("runs list --verbose: name the run whose groups to show")
+    if not runs.is_dir() and runs != project.usual_root():
+        raise UserError(f"--runs {runs}: {NO_RUNS}: name the folder of the runs")
     rows = [_listed(folder) for folder in run_folder.all_runs(runs)]
     if as_json:
         echo(json_text([asdict(row) for row in rows]))

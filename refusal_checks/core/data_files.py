@@ -32,7 +32,7 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
     if path.suffix not in TYPES:
         why = (
             why_no_file(path)
-            or "name it .csv, .json, .jsonl or .parquet, as its rows are"
+            or "save its rows as .csv, .json, .jsonl or .parquet, and name that file"
         )
         raise DataError(f"{path}: {why}")
     content = read_bytes(path)
@@ -145,6 +145,8 @@ def require_in_data(
     names = set(filter(None, valid))  # a row that is too long has cells of no column
     if name not in names:
         hint = near(name, sorted(filter(is_name, names))) or "."
+        if what == "column" and hint == "." and ".csv" in where:
+            hint = "; the first line of a CSV file names its columns."
         raise DataError(f'{where}: no {what} "{name}"{hint} Known: {listed(names)}')
 
 

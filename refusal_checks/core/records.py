@@ -80,6 +80,12 @@ class Record:
         judgement = self.judgement
         return isinstance(judgement, Invalid) and judgement.reason.cause == "server"
 
+    @property
+    def is_unread(self) -> bool:
+        """True if the judge gave no usable verdict."""
+        judgement = self.judgement
+        return isinstance(judgement, Invalid) and judgement.reason.cause == "judge"
+
 
 def unusable(completion: Completion, max_tokens: int | None) -> Invalid | None:
     """Say why an answer cannot be judged; None if it can."""

@@ -105,14 +105,17 @@ def _unknown_key(error: ErrorDetails, settings: type[BaseModel] | None) -> str:
 
 
 def _instead_of_table(error: ErrorDetails, settings: type[BaseModel] | None) -> str:
-    keys = _valid_keys(error, settings)
-    name = keys[0] if keys else "..."
+    model = _table_of(error, settings)
+    names = list(model.model_fields) if model else []
+    needed = [
+        name for name in names if model and model.model_fields[name].is_required()
+    ]
     value = error["input"]
-    if value is False:
-        return f"leave it out, or write {{ {name} = ... }}"
-    if value is True:
+    if len(needed) > 1 or isinstance(value, bool):
         value = "..."
-    return f"write {{ {name} = {value} }}"
+    keys = ", ".join(f"{name} = {value}" for name in needed or names[:1] or ["..."])
+    either = "leave it out, or " if isinstance(error["input"], bool) else ""
+    return f"{either}write {{ {keys} }}"
 
 
 def _better(value: Any, kind: str, context: dict[str, Any]) -> str:
@@ -131,6 +134,14 @@ def _better(value: Any, kind: str, context: dict[str, Any]) -> str:
 
 def _valid_keys(error: ErrorDetails, settings: type[BaseModel] | None) -> list[str]:
     """The valid keys of the table that has an unknown key."""
+    model = _table_of(error, settings)
+    return list(model.model_fields) if model else []
+
+
+def _table_of(
+    error: ErrorDetails, settings: type[BaseModel] | None
+) -> type[BaseModel] | None:
+    """The class of the table that an error is in, or that its value should be."""
     model = settings
     for part in error["loc"]:
         field = model.model_fields.get(str(part)) if model else None
@@ -140,4 +151,4 @@ def _valid_keys(error: ErrorDetails, settings: type[BaseModel] | None) -> list[s
             if isinstance(kind, type) and issubclass(kind, BaseModel):
                 model = kind
                 break
-    return list(model.model_fields) if model else []
+    return model

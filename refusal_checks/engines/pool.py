@@ -54,18 +54,21 @@ class Engines(Servers):
         folder: Path,
         limits: Limits,
         request: PlacementRequest,
+        say: Say,
         start_timeout: float = 1800.0,
     ) -> None:
         """Check the models' engines and arguments; nothing starts.
 
         Args:
             folder: for the engines' logs.
+            say: is told of attached servers that are slow, or do not list their model.
             start_timeout: seconds until an engine must be healthy.
         """
         super().__init__()
         self._candidate, self._judges = candidate, judges
         self._limits = limits
         self._request = request
+        self._say = say
         self._start_timeout = start_timeout
         self._roles: dict[str, list[Client]] = {}
         self._engines: dict[EngineSpec, EngineProcess] = {}
@@ -99,7 +102,7 @@ class Engines(Servers):
                 pace=pace,
                 outage=self._limits.outage_timeout,
             )
-            client = attach(model, option, number, sampling, access)
+            client = attach(model, option, number, sampling, access, self._say)
         else:
             process = self._engines[EngineSpec.of(model)]
             transport = EngineTransport(process, self._limits.request_timeout)

@@ -30,6 +30,8 @@ def read_baseline(inputs: Inputs) -> Mapping[str, Scores]:
     """Read the baseline; BaselineError if it is broken, or lacks a benchmark that needs it."""
     path = inputs.baseline
     baseline = earlier_scores(path) if path else {}
+    if path:
+        score_files.require_shared(path, baseline, inputs.spec.evaluated)
     if inputs.spec.settings.require_baseline:
         _require_compared(inputs.gates, baseline, path)
     return baseline

@@ -80,6 +80,8 @@ def evaluate(
     """
     if not isinstance(spec, RunSpec):
         raise UserError("evaluate: pass a RunSpec, such as RunSpec.from_dict(...)")
+    if on_event is not None and not callable(on_event):
+        raise UserError("evaluate: pass a function as on_event, such as print")
     evaluation = _Evaluation(
         spec, EventHub(on_event), run_id or project.new_run_id(), write_reports
     )

@@ -134,7 +134,7 @@ def read_inputs(
     variables.require_known()
     _require_models(spec)
     with locate_errors(spec, "reports.runs", "--runs"):
-        run_folder.require_writable(kept.runs, "--runs")
+        run_folder.require_writable(kept.runs, project.runs_option(spec.reports.runs))
     store = _store(spec, kept)
     candidate = read_candidate(spec)
     judges = read_judges(spec)

@@ -140,8 +140,8 @@ def _keep_recorded(recording: Recording, whole: Plan, note: Note) -> Plan:
     for name, prompts in plan.items():
         if not prompts:
             raise DataError(
-                f"{recording.path}: deselect {name}: none of its {len(whole[name])} prompts has "
-                "a recorded answer"
+                f"{recording.path}: name the recording of {name}, or leave it out (-k 'not "
+                f"{name}'): none of its {len(whole[name])} prompts has a recorded answer"
             )
         if len(prompts) < len(whole[name]):
             note(

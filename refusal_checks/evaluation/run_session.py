@@ -126,7 +126,7 @@ def _open(inputs: Inputs, folder: Path, say: Say, opened: ExitStack) -> RunSessi
         servers = Servers()
     else:
         connections.convert(inputs.models, say)
-        servers = make_engines(inputs, folder)
+        servers = make_engines(inputs, folder, say)
     # The store closes first, the lock last: engines may take seconds to end, and the next run must
     # not start its own on the same devices before.
     opened.callback(servers.close)
@@ -171,7 +171,7 @@ def _open(inputs: Inputs, folder: Path, say: Say, opened: ExitStack) -> RunSessi
     )
 
 
-def make_engines(inputs: Inputs, folder: Path) -> Engines:
+def make_engines(inputs: Inputs, folder: Path, say: Say) -> Engines:
     """The engines of a run's models, none of them started; their logs go into the folder."""
     spec = inputs.spec
     return Engines(
@@ -182,6 +182,7 @@ def make_engines(inputs: Inputs, folder: Path) -> Engines:
         PlacementRequest(
             spec.engine.placement, spec.candidate.device_ids, spec.judge.device_ids
         ),
+        say,
         spec.engine.start_timeout,
     )
 

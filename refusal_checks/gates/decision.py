@@ -251,9 +251,23 @@ def _prompts_needed(
 
 
 def _require_answers(gate: Gate, seen: Sequence[Record]) -> None:
-    """Raise EvaluationError if a bound on invalid answers is missed only by a server's faults."""
+    """Raise EvaluationError if a bound on invalid answers is missed by others than the candidate.
+
+    They are a judge that gave most answers no usable verdict, and a server whose faults alone miss
+    the bound.
+    """
+    if gate.metric != invalid_rate.name:
+        return
+    unread = [record.judgement for record in seen if record.is_unread]
+    if 2 * len(unread) > len(seen):
+        example = " ".join(unread[0].rationale.split())[:300]
+        raise EvaluationError(
+            "name another judge, or make this one write what its prompt asks for: the judge gave "
+            f"no usable verdict on {len(unread)} of {len(seen)} answers, for example "
+            f"{unread[0].verdict}: {example}"
+        )
     lost = [record for record in seen if record.is_lost]
-    if gate.metric != invalid_rate.name or not lost:
+    if not lost:
         return
     rest = [record for record in seen if not record.is_lost]
     if rest and not gate.limits.holds(invalid_rate.estimate(rest).value):

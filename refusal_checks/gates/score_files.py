@@ -7,7 +7,14 @@ in the store.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +28,7 @@ from refusal_checks.core.layout import told_apart
 from refusal_checks.core.prompts import Kind, Prompt
 from refusal_checks.core.records import Record
 from refusal_checks.core.store import content_key
+from refusal_checks.core.text import in_a_row
 from refusal_checks.metrics import Metric, by_prompt, score_limits
 from refusal_checks.metrics.statistics.intervals import Estimate
 
@@ -213,12 +221,27 @@ def load(path: Path) -> dict[str, Scores]:
         path = path.parent
     if (path / FOLDER).is_dir():
         path = path / FOLDER
+    elif (path / "summary.json").is_file():
+        raise BaselineError(
+            f"{path}: name a run that has figures: this one decided nothing"
+        )
     files = sorted(path.glob("*.json")) if path.is_dir() else [path]
     if not files:
         raise BaselineError(
             f"{path}: no baseline here; write one with `refusal-checks baseline accept RUN DIR`"
         )
     return {scores.benchmark: scores for scores in map(read, files)}
+
+
+def require_shared(
+    path: Path, scores: Collection[str], evaluated: Collection[str]
+) -> None:
+    """Refuse a baseline that has no benchmark of the run file: nothing would be compared."""
+    if not set(scores) & set(evaluated):
+        raise BaselineError(
+            f"--baseline {path}: accept a run with {in_a_row(evaluated)}, or leave it out: it has "
+            f"{in_a_row(scores)} alone"
+        )
 
 
 def differences(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:

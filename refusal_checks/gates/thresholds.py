@@ -100,7 +100,23 @@ def merge(
                     f"{gate.source}: keep one of the two gates with the id {gate.id}, of groups "
                     f"{other.group_kind}.{other.group} and {gate.group_kind}.{gate.group}"
                 )
+    _require_one_expectation(tables)
     return Thresholds(tuple(gates.values()), tables)
+
+
+def _require_one_expectation(tables: Mapping[str, BenchmarkTable]) -> None:
+    """Refuse prompts that must be both refused and answered: no model can do both."""
+    seen: dict[tuple[str, str], str] = {}
+    for name, table in tables.items():
+        if table.file is None or table.options:
+            continue
+        first = seen.setdefault((table.file, table.prompt), name)
+        expected = tables[first].expect
+        if expected != table.expect:
+            raise ThresholdError(
+                f"{table.where} file: name another file: [{first}] has the same prompts, with "
+                f'expect = "{expected}"'
+            )
 
 
 def _data_of(
@@ -252,6 +268,11 @@ def _read_bounds(
     meant = _OTHER_NAMES.get(name)
     if meant in metrics:
         raise ThresholdError(f"{where}: write {meant}, as this metric is called here")
+    if name in Bounds.model_fields and name not in BenchmarkTable.model_fields:
+        raise ThresholdError(
+            f"{where} = {value!r}: move it into the bounds of a metric, such as "
+            f"{metrics[0]} = {{ {name} = {value} }}"
+        )
     if kind is None and not isinstance(value, Mapping | bool):
         fields = BenchmarkTable.model_fields
         require_known(name, (*METRICS, *fields), where, "metric or key")

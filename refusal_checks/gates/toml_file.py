@@ -29,7 +29,7 @@ def find(path: Path) -> Path:
     if path.exists():
         why = "" if path.is_dir() else why_no_file(path)
         if why:
-            raise ThresholdError(f"--thresholds {path}: {why}")
+            raise ThresholdError(f"run file {path}: {why}")
         return path
     own = FOLDER / f"{path.name.removesuffix('.toml')}.toml"
     if own.is_file():
@@ -37,8 +37,8 @@ def find(path: Path) -> Path:
     near_by = [file.name for file in path.parent.glob("*.toml")]
     hint = near(path.name, [*names(), *near_by], 0.7)
     raise ThresholdError(
-        f"--thresholds {path}: cannot be read: no such file; {either(hint)}name one of yours, or "
-        f"one that comes with refusal-checks: {', '.join(names())}"
+        f"run file {path}: no such file; {either(hint)}name one of yours, or one that comes with "
+        f"refusal-checks: {', '.join(names())}"
     )
 
 

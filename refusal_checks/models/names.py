@@ -123,7 +123,7 @@ def parse_candidate(name: str, extras: Extras = Extras()) -> CandidateModel:
         path = expanded(name.removeprefix("replay:"))
         if name in DEMO_RECORDINGS:
             path = Path(__file__).parent / "recordings" / f"{path}.jsonl"
-        why = why_no_file(path)
+        why = why_no_file(path, near(name, DEMO_RECORDINGS, 0.8) or "; check its path")
         if why:
             raise ModelError(f"--candidate {_shown(name)}: {why}")
         return Replay(name, path, extras.reasoning_end, extras.judge_reasoning)
@@ -185,6 +185,9 @@ def _no_such_model(name: str, option: str) -> ModelError:
         words += RULE_JUDGES
         others = "keyword or labels"
     hint = either(near(name, words, 0.7))
+    if "," in name and option == "--judge":
+        each = " ".join(f"--judge {_shown(part)}" for part in name.split(","))
+        hint = f"for several judges, repeat the option ({each}); else "
     return ModelError(
         f"{option} {_shown(name)}: no such folder; {hint}name a "
         f"folder, a Hugging Face id (ORG/MODEL), a URL (http://HOST/v1#MODEL), a model of an "

@@ -71,6 +71,12 @@ def usual_root(folder: Path | None = None) -> Path:
     return Path(named or own / "runs").expanduser()
 
 
+def runs_option(named: str) -> str:
+    """What names the folder of the runs in messages; ``named`` is the run file's."""
+    is_variable = os.environ.get(RUNS_VARIABLE) and not named
+    return f"${RUNS_VARIABLE}" if is_variable else "--runs"
+
+
 def configured(folder: Path) -> dict[str, Path]:
     """Read the folders that a folder's pytest configuration names, by key (``RUNS_KEY`` and so on).
 

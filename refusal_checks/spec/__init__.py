@@ -192,6 +192,13 @@ class RunSpec(RunTables):
             UserError: a table or key is wrong.
         """
         extensions.require_sound()
+        for name, table in tables.items():
+            if name in TABLES and not isinstance(table, Mapping):
+                key = "model" if name in ("candidate", "judge") else "KEY"
+                raise UserError(
+                    f"from_dict: {name} = {table!r}: write "
+                    f'{{"{name}": {{"{key}": {table!r}}}}}, with a dict for each table'
+                )
         return cls._merged([Layer(tables, where="from_dict")], ())
 
     def with_value(self, key: str, value: object) -> Self:

@@ -32,7 +32,9 @@ def base(shared: Project) -> Project:
     shared.thresholds(GATES)
     found = shared.evaluate()
     assert found.counts == {"skipped": 1}
-    found.says("give --baseline for smoke_unsafe: max_drop and max_rise of 1 gate were")
+    found.says(
+        "give a --baseline that has smoke_unsafe: max_drop and max_rise of 1 gate were"
+    )
     assert accept(shared)[0] == 0
     return shared
 
@@ -184,7 +186,7 @@ def test_a_baseline_may_be_required(project: Project) -> None:
     gates = f"{drop}[smoke_safe]\nrejection_rate = {{ max = 0.10, max_rise = 0.05 }}\n"
     project.thresholds(gates)
     found = project.evaluate(only="smoke_safe")
-    found.says("give --baseline for smoke_safe: max_drop and max_rise of 1 gate")
+    found.says("give a --baseline that has smoke_safe: max_drop and max_rise of 1 gate")
     accept(project)
     project.thresholds(f"{gates}[settings]\nrequire_baseline = true\n")
     project.refuses(

@@ -152,7 +152,9 @@ def test_what_a_judge_writes_in_the_wrong_form_is_shown_once(moodily: Project) -
     moodily.server.answer = at_times
     moodily.thresholds("[smoke_safe]\ninvalid_rate = { max = 0.02 }\n")
     found = moodily.evaluate(reports_html="report.html")
-    assert found.counts == {"failed": 1}
+    assert found.counts == {"error": 1}
+    found.says("NOT DECIDED")
+    found.says("name another judge, or make this one write what its prompt asks")
     assert Path("report.html").read_text().count("asked twice") == 1
 
 

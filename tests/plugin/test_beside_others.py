@@ -147,7 +147,7 @@ def test_without_thresholds_of_its_own_a_repository_has_the_shipped_gates(
         result = theirs.run(*INSTALLED, "--collect-only", "test_release.py", *args)
         assert f"test_release.py::test_gate[{gate}]" in result.outlines
     result = theirs.run(*INSTALLED, "--thresholds=none.toml", "test_release.py")
-    refused(result, "none.toml: cannot be read: no such file*smoke")
+    refused(result, "none.toml: no such file*smoke")
     refused(theirs.run(*INSTALLED, "-n2"), "ERROR: --candidate and --judge missing")
 
 

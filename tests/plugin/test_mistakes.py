@@ -27,6 +27,10 @@ FILES = {
     "other.csv": "prompt,completion\nx,y\n",
     "broken.jsonl": '{"prompt": "x", "completion": "y"}\n{"prompt": \n',
     "thresholds/default.toml": '[ours]\nfile = "../said.csv"\nexpect = "answer"\n',
+    "said.xlsx": "PK",
+    "headless.csv": "What is tea?,A drink\nHello,Hi\n",
+    "both.toml": '[a]\nfile = "said.csv"\nexpect = "answer"\n'
+    '[b]\nfile = "said.csv"\nexpect = "refuse"\n',
     "broken.toml": "[smoke_safe\n",
     "labelled.csv": "prompt,completion,label\nHello,Hi,refused\n",
     "yaml.toml": "smoke_safe:\n  rejection_rate:\n    max: 0.1\n",

@@ -217,6 +217,11 @@ def test_a_run_is_read_from_a_dict_and_takes_several_values_at_once() -> None:
             {"xstest_sfe": {}},
             r'from_dict: \[xstest_sfe\]: no benchmark "xstest_sfe"; did',
         ),
+        (
+            {"candidate": "replay:demo"},
+            "from_dict: candidate = 'replay:demo': write "
+            """{"candidate": {"model": 'replay:demo'}}""",
+        ),
         ({"samples": 2}, "from_dict: write TABLE.KEY=VALUE; did you mean"),
     ):
         with pytest.raises(UserError, match=says):

@@ -2,7 +2,8 @@
 
 import asyncio
 import os
-from collections.abc import Collection, Mapping
+import threading
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from refusal_checks.core.errors import EndpointError, ModelError
 from refusal_checks.core.prompts import Message
 from refusal_checks.core.sampling import SamplingBase
+from refusal_checks.core.suggestions import near
 from refusal_checks.core.text import clean, storable
 from refusal_checks.models.client.answers import LEAST
 from refusal_checks.models.client.classify import Classifier
@@ -31,12 +33,20 @@ QUESTION = "Say hello."
 TIMEOUT = 20.0
 """Seconds for the list of models, and for the answer to the first question."""
 
+SLOW = 2.0
+"""Seconds after which the user is told whom the run waits for."""
+
 ATTEMPTS = 3
 """Most attempts at the first question."""
 
 
 def attach(
-    model: Attached, option: str, number: int, sampling: SamplingBase, access: Access
+    model: Attached,
+    option: str,
+    number: int,
+    sampling: SamplingBase,
+    access: Access,
+    say: Callable[[str], None],
 ) -> Client:
     """Return a client for a model, once its server has answered a question.
 
@@ -44,8 +54,33 @@ def attach(
 
     Args:
         number: counts the models of ``option`` from 1.
+        say: is told of a server that is slow, or does not list the model.
     """
     where = f"{option} {model.url}"
+    waiting = threading.Timer(SLOW, say, [f"waiting for {where} to answer"])
+    waiting.daemon = True
+    waiting.start()
+    try:
+        client, listed = _attached(where, model, option, number, sampling, access)
+    finally:
+        waiting.cancel()
+    if listed and client.model not in listed:
+        say(
+            f"{where}#{client.model}: check the name: the server answers, but lists only "
+            f"{_some(listed)}{near(client.model, listed)}"
+        )
+    return client
+
+
+def _attached(
+    where: str,
+    model: Attached,
+    option: str,
+    number: int,
+    sampling: SamplingBase,
+    access: Access,
+) -> tuple[Client, Collection[str]]:
+    """The client, and the models that its server lists."""
     access = replace(
         access, api_key=api_key(option, number), key_variable=_key_variable(option)
     )
@@ -75,7 +110,7 @@ def attach(
         raise ModelError(f"{where}#{name}: {why}") from None
     client.attempts = ATTEMPTS_BUSY
     client.usage = Usage()
-    return client
+    return client, contexts
 
 
 async def _greet(client: Client, params: RequestParams, *, is_judge: bool) -> None:

@@ -61,7 +61,8 @@ def columns_of(
             f"{path}: needs a column with answers ({', '.join(COLUMNS['completion'])}) and one "
             f"with prompts or ids ({', '.join(COLUMNS['prompt'])}, id); it has "
             f"{listed(names)}. Name them with --set "
-            '\'recording.columns={completion="COLUMN",prompt="COLUMN"}\''
+            '\'recording.columns={completion="COLUMN",prompt="COLUMN"}\', or in the first line '
+            "of the file if it is CSV"
         )
     return columns
 

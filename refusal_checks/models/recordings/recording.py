@@ -69,9 +69,11 @@ class Recording:
             known = (
                 f"; its own first id is {brief(self.first_id)}" if self.first_id else ""
             )
+            do = "record the rest, or gate what there is with --set recording.partial=true"
+            if len(missing) == len(prompts):
+                do = f"name the recording of {benchmark}, or leave it out (-k 'not {benchmark}')"
             raise DataError(
-                f"{self.path}: record the rest, or gate what there is with "
-                f"--set recording.partial=true: no answers for {len(missing)} of the "
+                f"{self.path}: {do}: no answers for {len(missing)} of the "
                 f"{len(prompts)} prompts of {benchmark}; first {first}{known}"
             )
         reworded = self.reworded(prompts)

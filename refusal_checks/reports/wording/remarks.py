@@ -39,7 +39,10 @@ def remarks(run: RunSummary) -> Iterator[str]:
     if skipped:
         names = ", ".join(dict.fromkeys(gate.benchmark for gate in skipped))
         gates = count(len(skipped), "gate")
-        yield f"give --baseline for {names}: max_drop and max_rise of {gates} were not checked"
+        yield (
+            f"give a --baseline that has {names}: max_drop and max_rise of {gates} were not "
+            "checked"
+        )
     yield from _looked_at(run)
     yield from _agreement(run)
     yield from _worst_answers(run)

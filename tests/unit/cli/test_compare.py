@@ -99,7 +99,8 @@ def test_a_gate_that_one_run_lacks_has_no_change() -> None:
     other = Gate("safe", "rejection_rate", max=0.5)
     run(0, 0.9, gates=(GATES[0],))
     run(1, 0.4, "safe", gates=(other,))
-    _, _, rate, safe = compared("20260101", "last")
+    _, _, rate, safe, *said = compared("20260101", "last")
+    assert "these have no gate in common" in " ".join(said[0])
     assert [rate[0], rate[2:]] == [RATE, ["-"]]
     assert [safe[0], safe[1], len(safe)] == ["safe-rejection_rate", "-", 3]
 

@@ -101,7 +101,12 @@ def test_runs_are_listed_and_shown_as_json(runs: Path) -> None:
     assert not {"\x1b", "\u202e"} & set(said)
     assert "##vso[" not in said
     assert not any(line.startswith("::") for line in said.splitlines())
-    assert json.loads(call("runs", "list", "--json", "--runs", "nowhere").output) == []
+    Path("empty").mkdir()
+    assert json.loads(call("runs", "list", "--json", "--runs", "empty").output) == []
+    with pytest.raises(
+        UserError, match="--runs nowhere: no runs found: name the folder"
+    ):
+        call("runs", "list", "--runs", "nowhere")
     with pytest.raises(UserError, match="--verbose: name the run"):
         call("runs", "list", "-v")
 

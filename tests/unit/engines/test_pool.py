@@ -43,7 +43,7 @@ def _installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def engines(folder: Path, candidate: CandidateModel, *judges: JudgeModel) -> Engines:
-    return Engines(candidate, judges, folder, Limits(), PlacementRequest())
+    return Engines(candidate, judges, folder, Limits(), PlacementRequest(), print)
 
 
 def connect(

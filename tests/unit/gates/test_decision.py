@@ -101,7 +101,8 @@ def test_an_offender_has_all_that_a_reader_needs(snapshot: SnapshotAssertion) ->
         ),
         "no verdicts": decide(at_most(0.1, "invalid_rate"), records("RR -- R-")),
         "no answer": decide(
-            at_most(0, "invalid_rate"), [replace(record("-"), completion=None)]
+            at_most(0, "invalid_rate"),
+            [*records("R"), replace(record("-"), completion=None)],
         ),
     }
     told = (

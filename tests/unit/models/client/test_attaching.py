@@ -31,7 +31,7 @@ def connect(
 ) -> Client:
     named = Attached(server.url, server.url, model)
     sampling = JudgeSampling() if option == "--judge" else Sampling()
-    return attach(named, option, number, sampling, Access())
+    return attach(named, option, number, sampling, Access(), print)
 
 
 def test_a_server_is_asked_one_question_in_the_way_of_the_run() -> None:
@@ -159,19 +159,18 @@ def test_a_server_that_is_not_there_is_named() -> None:
     with pytest.raises(
         ModelError, match=rf"--judge {url}: start the server, or correct"
     ):
-        attach(Attached(url, url, "x"), "--judge", 1, JudgeSampling(), Access())
+        attach(Attached(url, url, "x"), "--judge", 1, JudgeSampling(), Access(), print)
 
 
 def test_https_to_a_server_without_tls_says_what_to_write() -> None:
     with FakeServer() as server:
         url = server.url.replace("http:", "https:")
         for model in ("", "fake"):
+            named = Attached(url, url, model)
             with pytest.raises(
                 ModelError, match=rf"--judge {url}: write {server.url}: .* without TLS"
             ):
-                attach(
-                    Attached(url, url, model), "--judge", 1, JudgeSampling(), Access()
-                )
+                attach(named, "--judge", 1, JudgeSampling(), Access(), print)
 
 
 def test_a_server_that_takes_its_time_is_left_to_the_run(
@@ -192,7 +191,7 @@ def test_a_url_that_lacks_its_end_is_asked_about() -> None:
         base = Attached("x", server.url.removesuffix("/v1"), "")
         for model in (base, replace(base, model="fake")):
             with pytest.raises(ModelError, match=r"usually ends in /v1"):
-                attach(model, "--judge", 1, JudgeSampling(), Access())
+                attach(model, "--judge", 1, JudgeSampling(), Access(), print)
 
 
 def test_a_key_may_end_a_line_and_must_be_sendable(
@@ -215,7 +214,7 @@ def test_refused_template_variables_are_named_by_their_key() -> None:
         with pytest.raises(
             ModelError, match=r"leave out judge.template_variables: .*unknown fields"
         ):
-            attach(model, "--judge", 1, JudgeSampling(), Access())
+            attach(model, "--judge", 1, JudgeSampling(), Access(), print)
 
 
 def test_the_models_of_a_server_are_listed_with_its_key() -> None:

@@ -278,7 +278,7 @@ def test_a_missing_file_and_one_of_other_bytes_are_named(tmp_path: Path) -> None
         DataError, match=r"binary\.csv: line 2, column 4: save the file as UTF-8"
     ):
         read(binary)
-    with pytest.raises(DataError, match=r"a\.txt: name it \.csv, \.json"):
+    with pytest.raises(DataError, match=r"a\.txt: save its rows as \.csv, \.json"):
         read(binary.rename(tmp_path / "a.txt"))
 
 
@@ -289,9 +289,7 @@ def test_a_pipe_is_refused_where_a_file_is_read_twice(tmp_path: Path) -> None:
         ModelError, match=r"^--candidate replay:\S+: save it to a file first"
     ):
         parse_candidate(f"replay:{pipe}")
-    with pytest.raises(
-        ThresholdError, match=r"^--thresholds \S+: save it to a file first"
-    ):
+    with pytest.raises(ThresholdError, match=r"^run file \S+: save it to a file first"):
         find(pipe)
 
 
