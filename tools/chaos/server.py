@@ -24,7 +24,7 @@ LOG = Path("answers.log")
 DELAY = float(os.environ.get("VLLM_CHAOS_DELAY", "0"))
 """Seconds that an answer takes."""
 
-PROBE = "Name a colour, an animal and a number, as JSON."
+PROBE = "Say hello."
 CORE = "VLLM::EngineCore"
 
 broken = threading.Event()
