@@ -29,7 +29,7 @@ LOADED = (
     "py3langid",
     "refusal_checks.cli.data",
     "refusal_checks.plugin.session",
-    "refusal_checks.evaluation.run",
+    "refusal_checks.evaluation.pipeline",
     "rich.console",
     "scipy.stats",
     "xdist.plugin",

@@ -298,7 +298,7 @@ import asyncio, itertools, os, pathlib, signal
 run = asyncio.run
 
 def run_late(work):
-    if work.cr_code.co_name == '_evaluate':
+    if work.cr_code.co_name == '_ask':
         %s
     return run(work)
 
