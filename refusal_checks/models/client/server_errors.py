@@ -148,7 +148,7 @@ def seconds(retry_after: str) -> float:
             left = (date - datetime.now(UTC)).total_seconds()
     except (ValueError, TypeError, OverflowError):
         return 0.0
-    return min(max(0.0, left), 1e6)  # nobody means more
+    return max(0.0, left)
 
 
 _TITLE = re.compile(r"<title>([^<]{1,200})<", re.IGNORECASE)

@@ -39,14 +39,6 @@ FRAME, TOKEN = 2**16, 2**10
 LARGE = 2**20  # bytes of a reply; few larger ones are read at a time
 LARGE_AT_ONCE = 4
 
-_NOT_TLS = (
-    "WRONG_VERSION_NUMBER",
-    "RECORD_LAYER_FAILURE",
-    "HTTP_REQUEST",
-    "UNKNOWN_PROTOCOL",
-)
-"""OpenSSL's names, by version, for an answer that is not TLS."""
-
 
 class Transport(Protocol):
     """Interface to a server, or to a stand-in for one."""
@@ -155,14 +147,11 @@ class HttpTransport:
             fault.args = (self._in_errors.hidden(str(fault)),)
             raise
         except aiohttp.ClientSSLError as fault:
-            if getattr(fault.__cause__, "reason", "") in _NOT_TLS:
-                plain = self.url.replace("https:", "http:", 1)
-                raise EndpointError(
-                    f"{self.url}: write {plain}: the server speaks HTTP there, without TLS"
-                ) from fault
+            plain = self.url.replace("https:", "http:", 1)
             raise EndpointError(
-                f"{self._explained(fault)}; if an authority of your own signed the server's "
-                "certificate, set SSL_CERT_FILE to that authority's certificate (PEM)"
+                f"{self.url}: write {plain} if the server has no TLS; if an authority of your own "
+                "signed its certificate, set SSL_CERT_FILE to that authority's certificate (PEM): "
+                f"{self._explained(fault)}"
             ) from fault
         except TimeoutError as fault:
             raise TransientError(
@@ -170,7 +159,7 @@ class HttpTransport:
                 attempts=ATTEMPTS_STALLED,
             ) from fault
         except (aiohttp.ClientError, ValueError) as fault:
-            raise TransientError(self._explained(fault)) from fault
+            raise TransientError(f"{self.url}: {self._explained(fault)}") from fault
 
     def _read(self, reply: aiohttp.ClientResponse, text: str) -> Any:
         keys = self._in_answers if reply.status == 200 else self._in_errors
@@ -198,7 +187,7 @@ class HttpTransport:
 
     def _explained(self, fault: Exception) -> str:
         cause = self._in_errors.hidden(without_credentials(str(fault)))[:500]
-        return f"{self.url}: {type(fault).__name__}: {cause}"
+        return f"{type(fault).__name__}: {cause}"
 
 
 def most_bytes(body: Mapping[str, Any]) -> int:
