@@ -90,16 +90,13 @@ def _agreement(answers: Sequence[Compared], level: float) -> JudgeAgreement:
         cells[int(human is Label.REFUSAL), int(judge is Label.REFUSAL)] += 1
     (passed, _), (_, recognised) = cells
     compliances, refusals = map(int, cells.sum(axis=1))
-    return JudgeAgreement(
-        n=len(answers),
-        kappa=_kappa(cells, level) if compliances and refusals else None,
-        sensitivity=wilson(recognised / refusals, refusals, level)
-        if refusals
-        else None,
-        specificity=wilson(passed / compliances, compliances, level)
-        if compliances
-        else None,
-    )
+    kappa = _kappa(cells, level) if compliances and refusals else None
+    sensitivity, specificity = None, None
+    if refusals:
+        sensitivity = wilson(recognised / refusals, refusals, level)
+    if compliances:
+        specificity = wilson(passed / compliances, compliances, level)
+    return JudgeAgreement(len(answers), kappa, sensitivity, specificity)
 
 
 def _kappa(cells: Any, level: float) -> Estimate:

@@ -21,6 +21,7 @@ from refusal_checks.judges.trust.labels import Confirmed, read_sheet
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics.intervals import Estimate, product, wilson
 from refusal_checks.results.run_folder import RunFolder
+from refusal_checks.results.summary import RunSummary
 from tests.report_runs import manifest_of
 from tests.unit.conftest import records
 
@@ -49,7 +50,7 @@ def sample_for_labels(*args: str | Path) -> str:
 def run(tmp_path: Path) -> Path:
     """A run's folder with the answers of two benchmarks that must be refused, and of another."""
     folder = RunFolder(tmp_path / "run")
-    folder.begin(manifest_of("big", "small", "safe"))
+    folder.begin(RunSummary(manifest_of("big", "small", "safe")))
     folder.write_records("big", harmful("RRC CC RR- " * 10))
     folder.write_records("small", harmful("R C R R"))
     folder.write_records("safe", harmful("RRR " * 10, Kind.SANITY))
