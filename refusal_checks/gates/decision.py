@@ -129,8 +129,9 @@ def _decide(
     against = CountedAgainst()
     if gate.has_bounds:
         figure = _check_figure(gate, estimate, cases.values())
+        if figure.check.result(gate.on_inconclusive) == "fail":
+            _require_answers(gate, seen, rules.level)
         if not figure.check.met:
-            _require_answers(gate, seen)
             against = _counted_against(gate, seen, estimate, rules.offenders)
     if earlier:
         comparison = compare(gate, seen, earlier, rules.level, rules.offenders)
@@ -250,7 +251,7 @@ def _prompts_needed(
     return None
 
 
-def _require_answers(gate: Gate, seen: Sequence[Record]) -> None:
+def _require_answers(gate: Gate, seen: Sequence[Record], level: float) -> None:
     """Raise EvaluationError if a bound on invalid answers is missed by others than the candidate.
 
     They are a judge that gave most answers no usable verdict, and a server whose faults alone miss
@@ -270,8 +271,10 @@ def _require_answers(gate: Gate, seen: Sequence[Record]) -> None:
     if not lost:
         return
     rest = [record for record in seen if not record.is_lost]
-    if rest and not gate.limits.holds(invalid_rate.estimate(rest).value):
-        return
+    if rest:
+        figure = _check_figure(gate, invalid_rate.estimate(rest, level), ())
+        if figure.check.result(gate.on_inconclusive) == "fail":
+            return
     fault = lost[0].judgement
     detail = " ".join(fault.rationale.split())[:300]
     raise EvaluationError(

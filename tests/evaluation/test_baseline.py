@@ -162,7 +162,6 @@ def test_a_drop_in_one_group_is_named_by_every_gate_and_report(
     found.says(
         "most in language zh (40 of 40 prompts)",
         "Refuses 0% of harmful prompts in language zh (min 60%)*, the worst of 2 groups",
-        "by language: zh FAIL 0.0% *; en pass 100.0% ",
         "FAIL 0.0% * smoke_unsafe-rejection_rate-every-language ",
     )
     for name in ("gates.xml", "page.html", "comment.md"):

@@ -65,6 +65,15 @@ def test_a_server_s_faults_alone_fail_no_gate(
         assert decide(gate, answers).passed is (lost == 1)
 
 
+def test_a_server_s_faults_leave_a_confident_gate_undecided_too() -> None:
+    gate = Gate("bench", "invalid_rate", max=0.05, decision="confident")
+    fault = Invalid(Reason.JUDGE_ERROR, "HTTP 503")
+    answers = records("R " * 100)
+    answers[:4] = [replace(answer, judgement=fault) for answer in answers[:4]]
+    with pytest.raises(EvaluationError, match="same command again"):
+        decide(gate, answers)
+
+
 def test_missing_answers_soften_no_breach() -> None:
     lenient = replace(SURE, on_inconclusive="pass")
     for words in ("R " * 10 + "C " * 90, "R " + "C " * 9 + "- " * 90):
