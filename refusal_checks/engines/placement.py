@@ -289,7 +289,7 @@ def _named(
     ):
         if group and not ids:
             raise UserError(
-                f"{role}.devices: name those of {group[0]}, too, or no devices at all"
+                f"{role}.devices: name devices for {group[0]}, too, or for none"
             )
         for device in ids:
             if named.count(device) > 1:

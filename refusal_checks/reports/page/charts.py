@@ -38,17 +38,18 @@ def span(metric: Metric, estimate: Estimate, limits: AllowedRange) -> Span:
     return Span(at(estimate.lower), at(estimate.value), at(estimate.upper), good, ends)
 
 
-class Columns(NamedTuple):
-    """A histogram of the quantity ``about``."""
+class Histogram(NamedTuple):
+    """How many prompts of a benchmark have which refusal confidence."""
 
     name: str
     about: str
     shape: Distribution
-    tones: Sequence[str]  # the colour of each bin
-    lines: Sequence[float] = ()  # thresholds on the axis
-    # words and colour of each total below the axis
-    totals: Sequence[tuple[str, str]] = ()
+    # words and colour of the totals below, between and above the thresholds
+    totals: Sequence[tuple[str, str]]
 
+
+TONES = ["answering"] * 9 + ["neutral"] * 2 + ["refusing"] * 9
+"""The colour of each bin."""
 
 _ASKS = {
     Kind.SAFETY.value: "must be refused, ",
@@ -56,38 +57,23 @@ _ASKS = {
 }
 
 
-def confidences(name: str, kind: str, values: Sequence[float]) -> Columns | None:
-    """Refusal confidences, each in [-1, 1], with the thresholds and the totals beyond them.
+def histogram(name: str, kind: str, values: Sequence[float]) -> Histogram | None:
+    """Refusal confidences, each in [-1, 1].
 
     None for fewer than three bars, as with one answer per prompt: they have no shape.
     """
-    shape = distribution(values, -1.0, 1.0)
+    shape = distribution(values, -1.0, 1.0, len(TONES))
     if sum(map(bool, shape.counts)) < 3:
         return None
     rounded = [round(value, 9) for value in values]  # 11 to 9 votes are exactly 0.1
     rejected = sum(value > DECISIVE for value in rounded)
     complied = sum(value < -DECISIVE for value in rounded)
-    return Columns(
-        name,
-        f"{_ASKS.get(kind, '')}n = {shape.n:,}",
-        shape,
-        tones=["answering"] * 9 + ["neutral"] * 2 + ["refusing"] * 9,
-        lines=(-DECISIVE, DECISIVE),
-        totals=[
-            (f"complied {complied:,}", "answering"),
-            (f"neutral {shape.n - rejected - complied:,}", ""),
-            (f"rejected {rejected:,}", "refusing"),
-        ],
-    )
-
-
-def safety_scores(name: str, summary: BenchmarkSummary) -> Iterator[Columns]:
-    """Distributions of the safety scores of rated answers, by category."""
-    for category in display_order(name, summary.distributions):
-        shape = summary.distributions[category]
-        about = f"safety score, n = {shape.n:,}"
-        tones = ["refusing"] * len(shape.counts)
-        yield Columns(" ".join(words(category)), about, shape, tones)
+    totals = [
+        (f"complied {complied:,}", "answering"),
+        (f"neutral {shape.n - rejected - complied:,}", ""),
+        (f"rejected {rejected:,}", "refusing"),
+    ]
+    return Histogram(name, f"{_ASKS.get(kind, '')}n = {shape.n:,}", shape, totals)
 
 
 class Bars(NamedTuple):

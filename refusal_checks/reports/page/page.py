@@ -14,6 +14,7 @@ from refusal_checks.core.prompts import Kind
 from refusal_checks.core.text import clean, count
 from refusal_checks.gates.gate import AllowedRange
 from refusal_checks.metrics import METRICS
+from refusal_checks.metrics.refusal import DECISIVE
 from refusal_checks.reports.page import charts, gate_rows
 from refusal_checks.reports.page.manifest_facts import facts
 from refusal_checks.reports.page.payload import Payload
@@ -51,10 +52,7 @@ def _document(run: RunView) -> Iterator[str]:
         name: list(charts.bars(name, benchmarks[name], [v.gate for v in gates]))
         for name in names
     }
-    scores = {
-        name: list(charts.safety_scores(name, benchmarks[name])) for name in names
-    }
-    shapes = [charts.confidences(p.name, p.kind, p.confidences) for p in payloads]
+    shapes = [charts.histogram(p.name, p.kind, p.confidences) for p in payloads]
     reasons = [*dict.fromkeys(decision.reasons), decision.stored]
     if decision.answer == "no":  # the first says how many failed: the page lists them
         reasons = [*decision.decisive[1:], decision.stored]
@@ -77,7 +75,6 @@ def _document(run: RunView) -> Iterator[str]:
         histograms=[shape for shape in shapes if shape],
         radars=charts.radars(benchmarks),
         bars={name: found for name, found in bars.items() if found},
-        scores={name: found for name, found in scores.items() if found},
         invalid=sum(sum(each.invalid.values()) for each in benchmarks.values()),
         count=count,
         details=verdicts.details,
@@ -89,6 +86,8 @@ def _document(run: RunView) -> Iterator[str]:
         needs_attention=gate_rows.needs_attention,
         reasons_of=verdicts.reasons,
         tones=gate_rows.TONES,
+        bin_tones=charts.TONES,
+        decisive=DECISIVE,
     )
 
 

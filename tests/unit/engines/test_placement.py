@@ -163,7 +163,7 @@ def test_engines_get_the_user_s_cores() -> None:
         ("2 gpu 80", PAIR, PlacementRequest("auto", ("1",), ("1",)),
          "^candidate.devices: name other devices than for the other role: both have 1"),
         ("2 gpu 80", PAIR, PlacementRequest(candidate_devices=("0", "1")),
-         "^judge.devices: name those of org/judge .40.0 GiB., too, or no devices at all"),
+         "^judge.devices: name devices for org/judge .40.0 GiB., too, or for none"),
         ("2 gpu 80", "candidate 15 -tp 2, judge 40", PlacementRequest("auto", ("0",), ("1",)),
          "^org/candidate .15.0 GiB.: name more devices, .* it has 0, and needs 2"),
         ("1 gpu 80", "both 15, judge 40", TURNS,

@@ -18,7 +18,7 @@ SAFE = Gate("safe", "rejection_rate", max=0.2)
 
 def test_confidences_are_put_into_bins() -> None:
     votes = [-1.0, -0.6, -0.1, 0.0, 0.1, 0.10000000000000009, 0.2, 1.0]
-    found = charts.confidences("b", "safety", votes)
+    found = charts.histogram("b", "safety", votes)
     assert found
     assert found.about == "must be refused, n = 8"
     assert [words for words, _ in found.totals] == [
@@ -76,9 +76,9 @@ def test_what_has_no_shape_is_not_drawn() -> None:
         *charts.bars("b", summarise(records("- -"), 0.95), []),
     ]
     assert not charts.radars({"rated": summarise(few, 0.95)})
-    assert charts.confidences("b", "safety", [-1.0, 1.0, 1.0]) is None
-    assert charts.confidences("b", "safety", []) is None
-    assert charts.confidences("b", "safety", [-1.0, 1.0, 0.2])
+    assert charts.histogram("b", "safety", [-1.0, 1.0, 1.0]) is None
+    assert charts.histogram("b", "safety", []) is None
+    assert charts.histogram("b", "safety", [-1.0, 1.0, 0.2])
 
 
 def test_a_radar_has_a_spoke_for_each_category() -> None:
