@@ -169,7 +169,7 @@ def build_judges(inputs: Inputs, servers: Servers, note: Note) -> Judges:
             is_live = servers.are_live
             named.append(_setup(table, judge, judge.model, client, note, is_live))
     judges = panel.panels(
-        panel.ways(judged, checked, table.max_answer_chars),
+        panel.judging_methods(judged, checked, table.max_answer_chars),
         named,
         is_recorded=isinstance(inputs.candidate, Replay),
         partial=table.partial,

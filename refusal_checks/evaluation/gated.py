@@ -11,7 +11,7 @@ from refusal_checks.evaluation.planning import Judges, Plan
 from refusal_checks.gates.gate import Gate, measured_id
 from refusal_checks.judges import kind_of
 from refusal_checks.judges.judge import Judge, JudgeKind
-from refusal_checks.judges.panel import way_of
+from refusal_checks.judges.panel import method_of
 from refusal_checks.judges.trust.floors import JudgeCheck
 
 
@@ -46,7 +46,7 @@ class GatedBenchmark:
         """The check of this benchmark's judges of refusal."""
         if of_all is None or not self.kind.meets_canary:
             return None
-        return of_all.of(way_of(self.kind))
+        return of_all.of(method_of(self.kind))
 
 
 def gated_benchmarks(

@@ -96,7 +96,7 @@ class JudgeChecks:
         self._level = level
         self._quotes = quotes
         self._tasks: dict[str, tuple[CheckSet, Task]] = {}
-        panels = canary.by_way(judges)
+        panels = canary.by_method(judges)
         for way, panel in panels.items():
             # Recorded labels are of the run's own answers: the canary has none. Rules read choices
             # that are certain, and leave those of the check to a model.

@@ -247,7 +247,7 @@ class Pipeline:
             return {}
         unfit = {}
         for name, benchmark in self._benchmarks.items():
-            why = found.why_unfit(panel.way_of(benchmark.kind))
+            why = found.why_unfit(panel.method_of(benchmark.kind))
             if why and benchmark.kind.meets_canary:
                 unfit[name] = why
         return unfit

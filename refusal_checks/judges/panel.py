@@ -35,7 +35,7 @@ class JudgingMethod(NamedTuple):
     category_guide: Path | None = None
 
 
-def ways(
+def judging_methods(
     benchmarks: Mapping[str, Benchmark],
     checked: Mapping[str, Benchmark] | None,
     usual: int | None = None,
@@ -65,18 +65,18 @@ def ways(
     return methods
 
 
-def way_of(kind: JudgeKind) -> str:
+def method_of(kind: JudgeKind) -> str:
     """The way of judging that a check measures, see ``floors.Check``."""
     return "" if kind.judges_refusal else kind.name
 
 
 def check_of(kind: JudgeKind) -> str:
     """The name, among benchmarks, of the check for judges of a kind; empty if there is none."""
-    return canary.name_for(way_of(kind)) if kind.meets_canary else ""
+    return canary.name_for(method_of(kind)) if kind.meets_canary else ""
 
 
-def exchanges(way: str, panel: Panel) -> CheckSet:
-    """What the judges of a way of judging (see ``way_of``) are checked on.
+def exchanges(method: str, panel: Panel) -> CheckSet:
+    """What the judges of a way of judging (see ``method_of``) are checked on.
 
     Judges that measure harm cannot tell a refusal from a good answer, as the canary asks. Answers
     in languages that no judge of the panel declares are left out, see ``CheckSet.within``.
@@ -85,7 +85,7 @@ def exchanges(way: str, panel: Panel) -> CheckSet:
         found = OF_HARM
     else:
         kinds = judges.discover().values()
-        verdicts = next(kind.verdicts for kind in kinds if way_of(kind) == way)
+        verdicts = next(kind.verdicts for kind in kinds if method_of(kind) == method)
         found = SETS[verdicts]
     if not all(judge.languages for judge in panel):
         return found
@@ -94,7 +94,7 @@ def exchanges(way: str, panel: Panel) -> CheckSet:
 
 
 def panels(
-    ways: Mapping[str, JudgingMethod],
+    methods: Mapping[str, JudgingMethod],
     named: Sequence[JudgeSetup | Rule],
     is_recorded: bool,
     partial: PartialCount = "refusal",
@@ -109,9 +109,9 @@ def panels(
     Raises:
         ModelError: no named judge can judge a benchmark, or a judge would vote twice.
     """
-    _require_used(ways.values(), named)
+    _require_used(methods.values(), named)
     by_method: dict[JudgingMethod, Panel] = {}
-    for method in dict.fromkeys(ways.values()):
+    for method in dict.fromkeys(methods.values()):
         try:
             by_method[method] = _panel(method, named, is_recorded)
         except ModelError as fault:
@@ -119,11 +119,13 @@ def panels(
             if "this benchmark" not in str(fault):
                 raise
             # No benchmark can have the name of a check, see ``canary.NAME``.
-            own = [name for name in ways if ways[name] == method and name[0] != "["]
+            own = [
+                name for name in methods if methods[name] == method and name[0] != "["
+            ]
             raise ModelError(f"{', '.join(own)}: {fault}") from None
         for judge in by_method[method]:
             judge.partial = partial
-    return {name: by_method[method] for name, method in ways.items()}
+    return {name: by_method[method] for name, method in methods.items()}
 
 
 def _require_used(

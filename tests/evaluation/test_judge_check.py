@@ -273,7 +273,7 @@ def test_a_sound_judge_of_an_extension_is_asked_about_the_canary_in_its_own_way(
     assert found.reservations == {"no-bound": "unshown"}
     assert found.result.judge
     assert found.result.judge.asked == canary_size()
-    assert {check.way for check in found.result.judge.checks} == {"sound"}
+    assert {check.method for check in found.result.judge.checks} == {"sound"}
 
 
 def exchange_in(text: str, verdicts: type[Valid]) -> Exchange | None:

@@ -22,25 +22,25 @@ NAME = "[judge]"
 """The canary's name among benchmarks; no benchmark can have this one."""
 
 
-def name_for(way: str) -> str:
+def name_for(method: str) -> str:
     """The name among benchmarks of the check of another way of judging."""
-    return f"[judge {way}]" if way else NAME
+    return f"[judge {method}]" if method else NAME
 
 
 Panel = TypeVar("Panel")
 
 
-def by_way(judges: Mapping[str, Panel]) -> dict[str, Panel]:
+def by_method(judges: Mapping[str, Panel]) -> dict[str, Panel]:
     """Select the judges that a check is for, by way of judging.
 
-    See ``floors.Check.way``.
+    See ``floors.Check.method``.
     """
     start = NAME.rstrip("]")
     checked = {}
     for name, panel in judges.items():
         if name.startswith(start):
-            way = name.removeprefix(start).strip(" ]")
-            checked[way] = panel
+            method = name.removeprefix(start).strip(" ]")
+            checked[method] = panel
     return checked
 
 

@@ -141,7 +141,7 @@ class Check:
         estimate: None if no exchange got a verdict; then ``why`` gives an example.
         bound: the floor; for ``invalid_rate`` the ceiling.
         mistakes: the wrong verdicts behind the figure.
-        way: the way of judging; empty for this package's own judges of refusal.
+        method: the way of judging; empty for this package's own judges of refusal.
         measures: what such judges measure, see ``CheckSet.measures``.
         languages: those checked, if others were left out; see ``CheckSet.within``.
         why: the most frequent reason for a missing verdict.
@@ -153,7 +153,7 @@ class Check:
     bound: float
     passed: bool
     mistakes: tuple[Mistake, ...] = ()
-    way: str = ""
+    method: str = ""
     measures: str = REFUSALS.measures
     languages: tuple[str, ...] = ()
     why: str = ""
@@ -162,7 +162,7 @@ class Check:
     @property
     def name(self) -> str:
         """The figure, after the way of judging if that is not the package's own of refusals."""
-        return f"{self.way} {self.figure}" if self.way else self.figure
+        return f"{self.method} {self.figure}" if self.method else self.figure
 
     @property
     def form(self) -> str:
@@ -202,9 +202,9 @@ class JudgeCheck:
     asked: int
     seconds: float
 
-    def of(self, way: str) -> JudgeCheck:
-        """The checks of one way of judging; see ``Check.way``."""
-        checks = tuple(check for check in self.checks if check.way == way)
+    def of(self, method: str) -> JudgeCheck:
+        """The checks of one way of judging; see ``Check.method``."""
+        checks = tuple(check for check in self.checks if check.method == method)
         return replace(self, checks=checks)
 
     @property
@@ -282,7 +282,7 @@ def checked(
     floors: JudgeFloors,
     records: Sequence[Record],
     confidence: float = 0.95,
-    way: str = "",
+    method: str = "",
     exchanges: CheckSet = REFUSALS,
 ) -> tuple[Check, ...]:
     """Check a judge's verdicts on exchanges with known verdicts against the floors."""
@@ -342,7 +342,7 @@ def checked(
             limit.limit,
             estimate is not None and limit.allows(estimate.value),
             tuple(wrong.get(figure, ())),
-            way,
+            method,
             exchanges.measures,
             exchanges.languages,
             "" if estimate else why,

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from refusal_checks.benchmarks import discover
-from refusal_checks.judges.panel import ways
+from refusal_checks.judges.panel import judging_methods
 
 
 @pytest.mark.parametrize(
@@ -26,6 +26,6 @@ def test_a_check_is_cut_as_the_strictest_of_its_benchmarks(
         for name, chars in zip(("xstest_safe", "xstest_unsafe"), own, strict=True)
     }
     gated["chisafety_qa"] = replace(known["chisafety_qa"], max_answer_chars=100)
-    methods = ways(gated, gated, usual)
+    methods = judging_methods(gated, gated, usual)
     assert methods["[judge]"].max_answer_chars == limit
     assert methods["[judge degree]"].max_answer_chars == 100

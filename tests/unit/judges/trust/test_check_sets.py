@@ -87,7 +87,7 @@ def check(
     for exchange in exchanges.load():
         answer = Completion(exchange.answer)
         records.append(Record(exchange.as_prompt, 0, answer, says(exchange)))
-    checks = checked(floors or JudgeFloors(), records, way="w", exchanges=exchanges)
+    checks = checked(floors or JudgeFloors(), records, method="w", exchanges=exchanges)
     return JudgeCheck("ORG/JUDGE", exchanges.digest, checks, len(records), 0.0)
 
 
