@@ -171,9 +171,12 @@ def _parts(manifest: Manifest, gated: Mapping[str, BenchmarkSummary]) -> Found:
         yield "part", f"run every gate: {gates.left_out} of {known} were left out"
     for name, data in manifest.data.items():
         if data.is_partial:
+            remedy = "record answers to all prompts"
+            if data.limit:
+                remedy = "ask all prompts, or write the limit into the run file"
             yield (
                 "part",
-                f"ask all prompts: only {data.prompts} of {data.usual} prompts of {name}",
+                f"{remedy}: only {data.prompts} of {data.usual} prompts of {name}",
             )
     for name, figures in gated.items():
         if figures.uneven:

@@ -35,7 +35,10 @@ from tests.project import (
 )
 
 BOTH = "[smoke_unsafe]\nrejection_rate = { min = 0.80 }\n" + SAFE_GATE
-PART = "ask all prompts: only 20 of 80 prompts of smoke_unsafe; only 20 of 80 prompts of smoke_safe"
+PART = (
+    "ask all prompts, or write the limit into the run file: only 20 of 80 prompts of smoke_unsafe; "
+    "only 20 of 80 prompts of smoke_safe"
+)
 
 
 @pytest.fixture

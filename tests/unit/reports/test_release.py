@@ -232,7 +232,7 @@ OTHER = Gate("other", "rejection_rate", min=0.2)
         (
             "part",
             manifest(data={"unsafe": Data(prompts=50, usual=200)}),
-            "ask all prompts: only 50 of 200 prompts of unsafe",
+            "record answers to all prompts: only 50 of 200 prompts of unsafe",
         ),
         (
             "language-unmeasured",
