@@ -102,11 +102,7 @@ def begin_manifest(
         store=str(inputs.store),
         versions=_versions(),
         git_commit=_git_commit(),
-        gates=Selection(
-            selected=len(inputs.gates),
-            known=len(spec.gates),
-            all_required=spec.settings.require_all,
-        ),
+        gates=Selection(selected=len(inputs.gates), known=len(spec.gates)),
         hardware=Hardware(
             platform=platform.platform(),
             cores=os.cpu_count(),

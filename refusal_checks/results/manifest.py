@@ -80,15 +80,10 @@ class LabelsUsed(_Facts):
 
 
 class Selection(_Facts):
-    """Numbers of gates selected and of gates that the run files define.
-
-    Attributes:
-        all_required: the run file asks for all of them (``settings.require_all``).
-    """
+    """Numbers of gates selected and of gates that the run files define."""
 
     selected: int = 0
     known: int = 0
-    all_required: bool = False
 
     @property
     def left_out(self) -> int:

@@ -258,7 +258,10 @@ OTHER = Gate("other", "rejection_rate", min=0.2)
         ),
         (
             "part",
-            manifest(gates={"selected": 1, "known": 16, "all_required": True}),
+            manifest(
+                gates={"selected": 1, "known": 16},
+                spec={"settings": {"require_all": True}},
+            ),
             "run every gate: 15 of 16 gates were left out",
         ),
     ],
