@@ -65,6 +65,8 @@ def decide(
         check: of all judges of the run; None if they were not checked.
     """
     name, judges, rules = benchmark.name, benchmark.judges, inputs.rules
+    # Errors and remarks may quote what a judge wrote.
+    records = inputs.redaction.judged(records)
     check = benchmark.check(check)
     outcomes = decide_all(benchmark.gates, records, rules, earlier)
     scores = score_all(records)

@@ -269,11 +269,6 @@ class Pipeline:
 
     def _decide(self, name: str, records: Sequence[Record]) -> None:
         check = self._checked.result if self._checked else None
-        found = decide(
-            self._benchmarks[name],
-            self._inputs.redaction.judged(records),
-            self._inputs,
-            self._session.earlier.get(name),
-            check,
-        )
+        benchmark, earlier = self._benchmarks[name], self._session.earlier.get(name)
+        found = decide(benchmark, records, self._inputs, earlier, check)
         self._recorder.decided(found)
