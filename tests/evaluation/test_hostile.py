@@ -61,11 +61,12 @@ def run_hostile(project: Project) -> Outcome:
     why = "rationale = '::error::forged ##[error]forged ]]> &'"
     gate = f'category = "kind"\nrejection_rate = {{ min = 0.9, {why} }}'
     project.thresholds(table + gate)
-    texts = cycle(TEXTS)
+    # Refusals can be drawn for labels; the others are shown as offenders.
+    refuses, texts = cycle([True, False, False]), cycle(TEXTS)
 
     def answer(body: Body) -> list[str]:
         if is_judge(body):
-            return judged(False, next(texts))
+            return judged(next(refuses), next(texts))
         return [body["messages"][-1]["content"]] * body["n"]
 
     project.server.answer = answer
