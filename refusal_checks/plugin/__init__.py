@@ -6,6 +6,7 @@ collected. Only then does it import ``refusal_checks.plugin.session``, which doe
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable, Generator
 from functools import partial
 from pathlib import Path
@@ -14,9 +15,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from refusal_checks.plugin import options, xdist
-from refusal_checks.plugin.inconclusive import (
-    InconclusiveWarning as InconclusiveWarning,
-)
 
 if TYPE_CHECKING:
     from refusal_checks.evaluation.result import RunResult
@@ -29,35 +27,32 @@ _GATES = pytest.StashKey["GateSession"]()
 _FILE = "refusal_gates.py"
 
 
-def pytest_addoption(
-    parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager
-) -> None:
-    """Declare the configuration keys and the options; `refusal-checks gate` has its own."""
-    for name, text in options.INI.items():
-        parser.addini(
-            options.PREFIX + name, f"refusal-checks: {text}", type="paths", default=[]
-        )
-    if not pluginmanager.has_plugin(options.GATE):
-        options.declare(parser, "--refusal-")
+class InconclusiveWarning(UserWarning):
+    """Issued when a gate is inconclusive and its run file asks for a warning."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    options.declare(parser)
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_load_initial_conftests(
-    early_config: pytest.Config, parser: pytest.Parser, args: list[str]
-) -> Generator[None, None, None]:
-    """Answer an option that no plugin or conftest.py knows, if it was meant for gates."""
-    yield
-    for word in parser.parse_known_and_unknown_args(args)[1]:
-        options.suggest(word, options.prefix(early_config))
+def pytest_load_initial_conftests() -> Generator[None, None, None]:
+    """Say so if a conftest.py declares an option of ours again."""
+    try:
+        return (yield)
+    except (ValueError, argparse.ArgumentError) as fault:
+        if "--refusal-" not in str(fault):
+            raise
+        raise pytest.UsageError(
+            f"remove the option from your conftest.py: refusal-checks declares it: {fault}"
+        ) from None
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Load the plugin's main part now if the gates' options were declared."""
+    """Read the run files before anything is collected if an option of gates is given."""
     if options.given(config):
-        _ = activate(
-            config
-        ).benchmarks  # reads the run files before anything is collected
+        _ = activate(config).benchmarks
 
 
 def activate(config: pytest.Config) -> GateSession:
@@ -74,8 +69,8 @@ def activate(config: pytest.Config) -> GateSession:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Prepare a worker of xdist."""
-    xdist.prepare(node, expects_gates=_GATES in node.config.stash)
+    """Tell a worker of xdist the name of the run."""
+    node.workerinput[xdist.KEY] = xdist.run_id(node.config)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -84,13 +79,14 @@ def pytest_xdist_node_collection_finished(node: Any, ids: list[str]) -> None:
 
     No worker gets a test before this returns.
     """
-    if _GATES in node.config.stash or xdist.heard_of_gates(node.config):
+    if _GATES in node.config.stash or xdist.signal(node.config).exists():
         activate(node.config).start(ids)
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure(config: pytest.Config) -> None:
-    xdist.forget(config)
+    if xdist.has_workers(config):
+        xdist.signal(config).unlink(missing_ok=True)
 
 
 def pytest_collect_file(
@@ -121,15 +117,6 @@ def pytest_terminal_summary(
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Make a test for each gate and each check of the judge; reads only the run files."""
-    # pytest has no public way to ask which fixtures a test knows.
-    fixtures = metafunc.definition._fixtureinfo.name2fixturedefs
-    for name, definitions in fixtures.items():
-        modules = [definition.func.__module__ for definition in definitions]
-        if __name__ in modules[:-1]:
-            raise pytest.UsageError(
-                f"{modules[-1]}: rename the fixture {name}: it replaces the one that "
-                "decides gates"
-            )
     ours = {"refusal_verdict", "refusal_judge_figure"}
     if ours & set(metafunc.fixturenames):
         activate(metafunc.config).parametrize(metafunc)

@@ -1,83 +1,183 @@
-"""Plugin of ``refusal-checks gate``: pytest's positional argument is the model.
+"""``refusal-checks gate``: run pytest for the gates only, without a folder's own configuration.
 
-An argument that is the id of a gate's test, as ``--collect-only`` prints it, selects that gate.
+The command takes its own options, and passes all others on. This module is also its plugin.
 """
 
-import re
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
 
+from refusal_checks.core.errors import UserError
 from refusal_checks.core.text import clean
-from refusal_checks.plugin import options, xdist
-from refusal_checks.plugin.parameters import NAMED_TESTS, is_named
+from refusal_checks.plugin.options import GATE, OPTIONS
+from refusal_checks.results import project, run_folder
+from refusal_checks.spec import TABLES
+
+ABOUT = """\
+Gate a release: ask the model under test, let the judge read its answers, and
+decide every gate of the run file.
+
+MODEL is ORG/MODEL, a folder, a server (http://HOST:PORT/v1#MODEL), replay:FILE
+or PREFIX:NAME of an extension. Answers and runs are kept in .refusal-checks."""
+
+MORE = """\
+Exit codes: 0 every gate passed; 1 one failed or could not be evaluated; 4 wrong
+input; 7 all passed, but something was not proven; 16 an engine did not start.
+
+pytest's options work, too: -k EXPR selects gates, --collect-only -q lists them,
+-v shows all figures, -n 2 uses two workers, --junitxml FILE writes JUnit;
+--help-pytest lists them all."""
 
 SUITE = Path(__file__).parents[1] / "suite.py"
-_TEST = re.compile(r".+\.py::(test_(?:gate|judge)(?:\[.*\])?)")
-"""The id of one gate's test or of all, whatever file it was collected from."""
+_OF_PYTEST = ("-k", "-m", "-n", "-p", "-W", "-o", "--junitxml", "--maxfail", "--dist")
+"""Options of pytest whose values may follow a space."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UserError(f"{message} (`refusal-checks gate -h` lists the options)")
+
+
+def _parser() -> _Parser:
+    parser = _Parser(
+        prog="refusal-checks gate",
+        usage="%(prog)s MODEL [options]",
+        description=ABOUT,
+        epilog=MORE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        add_help=False,
+        allow_abbrev=False,
+    )
+    parser.add_argument("models", nargs="*", help=argparse.SUPPRESS)
+    for name in _OF_PYTEST:
+        parser.add_argument(name, action="append", help=argparse.SUPPRESS)
+    group = parser.add_argument_group("options")
+    for option in OPTIONS:
+        name = f"--{option.name}"
+        if option.metavar:
+            group.add_argument(
+                name, metavar=option.metavar, help=option.about, action="append"
+            )
+        else:
+            group.add_argument(name, action="store_true", help=option.about)
+    return parser
+
+
+def run(folder: Path, words: Sequence[str]) -> int:
+    """Gate a model in a folder; return the exit code.
+
+    Args:
+        words: the command's arguments: the model, options of gates and options of pytest.
+
+    Raises:
+        UserError: an option is wrong.
+    """
+    if {"-h", "--help"} & set(words):
+        print(_parser().format_help().rstrip())
+        return 0
+    # These set pytest up for the folder's other tests.
+    for name in ("PYTEST_ADDOPTS", "PYTEST_PLUGINS"):
+        os.environ.pop(name, None)
+    return int(pytest.main(arguments(folder, words)))
+
+
+def arguments(folder: Path, words: Sequence[str]) -> list[str]:
+    """Return pytest's arguments for a gate run in a folder."""
+    runs = project.usual_root(folder)
+    moved = f"{project.RUNS_KEY}={shlex.quote(str(folder / runs))}"
+    return [
+        *("-c", str(Path(__file__).parent / "gate.ini"), f"--rootdir={folder}"),
+        *("--noconftest", "-p", GATE, "-p", "refusal_checks.plugin"),
+        *(() if runs == run_folder.ROOT else ("-o", moved)),
+        *_for_pytest(words),
+        # The package was loaded before pytest could rewrite its assertions, of which it has none.
+        # This must follow the user's own -W error.
+        *("-W", "ignore::pytest.PytestAssertRewriteWarning"),
+    ]
+
+
+def _for_pytest(words: Sequence[str]) -> Iterator[str]:
+    """Write options of gates as pytest has them: ``--limit 4`` as ``--refusal-limit=4``."""
+    given, others = _parser().parse_known_intermixed_args(words)
+    models, named = given.models, given.candidate
+    if models and named:
+        raise UserError(
+            f"leave out {clean(models[0])} or --candidate {clean(named[0])}: each names the model "
+            "under test"
+        )
+    for word in models:
+        if "::" in word:
+            raise UserError(f"select gates with -k in place of {clean(word)}")
+    for word in others:
+        _suggest(word)
+        yield "--help" if word == "--help-pytest" else word
+    given.candidate = models or named
+    for option in OPTIONS:
+        value = getattr(given, option.name.replace("-", "_"))
+        if value is True:
+            yield f"--refusal-{option.name}"
+        for text in value if isinstance(value, list) else ():
+            yield f"--refusal-{option.name}={text}"
+    for name in _OF_PYTEST:
+        for text in getattr(given, name.lstrip("-")) or ():
+            yield f"{name}={text}" if name.startswith("--") else f"{name}{text}"
+
+
+def _suggest(word: str) -> None:
+    """Raise UserError for an unknown option that resembles one of ours, or a key."""
+    name = word.partition("=")[0]
+    if not name.startswith("--"):
+        return
+    bare = name.removeprefix("--refusal-").removeprefix("--")
+    close = get_close_matches(bare, [option.name for option in OPTIONS], 1, 0.8)
+    if close:
+        raise UserError(f"write --{close[0]} in place of {name}")
+    words = bare.replace("-", "_")
+    for table, kind in TABLES.items():
+        for key in kind.model_fields:
+            if words in (key, f"{table}_{key}"):
+                raise UserError(
+                    f"write --set {table}.{key}=VALUE in place of {name}: it is a key of the run "
+                    "file"
+                )
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Declare the options by their short names: no plugin is loaded that could have them."""
-    parser.prog = "refusal-checks gate"
-    options.declare(parser, "--")
+    """Report what pytest's parser finds, without its own usage and files."""
+
+    def refuse(message: str) -> NoReturn:
+        raise pytest.UsageError(
+            f"{message} (`refusal-checks gate -h` lists the options)"
+        )
+
     # Before version 9, pytest makes its parser later, and its own message stays.
     if hasattr(parser, "optparser"):
-        parser.optparser.error = _refuse  # type: ignore[method-assign]
-
-
-def _refuse(message: str) -> NoReturn:
-    """Report what the parser found, without pytest's own usage and files."""
-    raise pytest.UsageError(f"{message} (`refusal-checks gate -h` lists the options)")
+        parser.optparser.error = refuse  # type: ignore[method-assign]
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
-    """Use what pytest took for a path of tests as the model under test."""
-    tests, models = [], []
-    # With -h, pytest 9.2 stops before it reads paths.
-    for word in getattr(config.option, "file_or_dir", ()):
-        test = _TEST.fullmatch(word)
-        if test:
-            tests.append(test[1])
-        else:
-            models.append(word)
-    named = config.option.refusal_candidate
-    # xdist hands a worker both: the argument, and the option that the controller has set.
-    if models and named and not xdist.is_worker(config):
-        raise pytest.UsageError(
-            f"leave out {clean(models[0])} or --candidate {clean(named[0])}: each names the model "
-            "under test"
-        )
-    config.stash[NAMED_TESTS] = tests
-    config.option.refusal_candidate = models or named
     config.args = [str(SUITE)]
     config.cwd_relative_nodeid = _shown  # type: ignore[assignment,method-assign]
-
-
-def pytest_collection_modifyitems(
-    config: pytest.Config, items: list[pytest.Item]
-) -> None:
-    """Deselect all other tests if some are named; the session reports names that do not exist."""
-    tests = config.stash[NAMED_TESTS]
-    if tests:
-        named: list[pytest.Item] = []
-        others: list[pytest.Item] = []
-        for item in items:
-            is_one = any(is_named(item.name, test) for test in tests)
-            (named if is_one else others).append(item)
-        items[:] = named
-        config.hook.pytest_deselected(items=others)
 
 
 def pytest_pycollect_makemodule(
     module_path: Path, parent: pytest.Collector
 ) -> pytest.Module:
-    """Give gates the same ids in every folder, wherever this package is installed."""
-    return pytest.Module.from_parent(
+    """Give gates the same ids in every folder, and no word of the package's name for ``-k``."""
+    module = pytest.Module.from_parent(
         parent, path=module_path, nodeid="refusal_checks/suite.py"
     )
+    module.name = "suite.py"
+    return module
 
 
 class _Shown(str):

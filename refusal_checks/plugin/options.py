@@ -1,7 +1,7 @@
 """The options of a gate run: ``--NAME`` in ``refusal-checks gate``, ``--refusal-NAME`` in pytest.
 
 Every pytest session in the environment declares them, so this module imports nothing of the
-package before one of them is given or misspelt.
+package.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 GATE = "refusal_checks.plugin.gate"
-"""The plugin that ``refusal-checks gate`` loads before this package's own."""
-
+"""The plugin that ``refusal-checks gate`` loads beside this package's own."""
 
 PREFIX = "refusal_checks_"
 """Prefix of configuration keys."""
@@ -94,8 +93,12 @@ OPTIONS = (
 )
 
 
-def declare(parser: pytest.Parser, prefix: str) -> None:
-    """Declare all options with a prefix before their names."""
+def declare(parser: pytest.Parser) -> None:
+    """Declare the configuration keys, and all options for pytest."""
+    for name, text in INI.items():
+        parser.addini(
+            PREFIX + name, f"refusal-checks: {text}", type="paths", default=[]
+        )
     group = parser.getgroup("refusal-checks", "release gates on refusal behaviour")
     for option in OPTIONS:
         settings: dict[str, Any] = {"dest": option.dest, "help": option.about}
@@ -108,7 +111,7 @@ def declare(parser: pytest.Parser, prefix: str) -> None:
         # Two candidates are refused; of most other options, the last one counts.
         if option.is_repeatable or option.name == "candidate":
             settings["action"] = "append"
-        group.addoption(f"{prefix}{option.name}", **settings)
+        group.addoption(f"--refusal-{option.name}", **settings)
 
 
 def _number(text: str) -> int | str:
@@ -134,34 +137,3 @@ def given(config: pytest.Config) -> dict[str, Any]:
         if value is not None:
             values[option.name] = value
     return values
-
-
-def suggest(word: str, prefix: str) -> None:
-    """Raise UsageError for an unknown option that was meant for gates."""
-    name = word.partition("=")[0]
-    if not name.startswith("--"):
-        return
-    from difflib import get_close_matches
-
-    bare = name.removeprefix("--refusal-").removeprefix("--")
-    close = get_close_matches(bare, [option.name for option in OPTIONS], 1, 0.8)
-    if close:
-        raise pytest.UsageError(f"write {prefix}{close[0]} in place of {name}")
-    if name.startswith(prefix):
-        key = _key_of(bare)
-        if key:
-            raise pytest.UsageError(
-                f"write {prefix}set {key}=VALUE in place of {name}: it is a key of the run file"
-            )
-
-
-def _key_of(name: str) -> str:
-    """The run file's key that an option resembles, for example judge-max-tokens or top-k."""
-    from refusal_checks.spec import TABLES
-
-    words = name.replace("-", "_")
-    for table, kind in TABLES.items():
-        for key in kind.model_fields:
-            if words in (key, f"{table}_{key}"):
-                return f"{table}.{key}"
-    return ""

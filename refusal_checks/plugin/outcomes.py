@@ -7,6 +7,7 @@ Only the counts that decide the exit code and stop ``-x`` leave it out.
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import chain
@@ -18,8 +19,7 @@ from refusal_checks.core.text import clean
 from refusal_checks.gates.gate import Gate, measured_id
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.floors import Figure
-from refusal_checks.plugin.inconclusive import InconclusiveWarning
-from refusal_checks.plugin.parameters import gate_id
+from refusal_checks.plugin import InconclusiveWarning
 from refusal_checks.reports import junit
 from refusal_checks.reports.wording import failures
 from refusal_checks.reports.wording.verdicts import line
@@ -102,6 +102,14 @@ def mark(item: pytest.Item, report: pytest.TestReport) -> None:
 
 def is_waived(report: pytest.TestReport) -> bool:
     return getattr(report, _IS_WAIVED, False)
+
+
+def gate_id(nodeid: str) -> str:
+    """The gate in a test's node id: the text in its brackets, without pytest's escapes."""
+    # The name of the test is needed, because an IPv6 address has :: and [, too.
+    match = re.search(r"::\w+\[(.*)\]", nodeid, re.DOTALL)
+    inner = match[1] if match else ""
+    return inner.encode("ascii", "backslashreplace").decode("unicode_escape")
 
 
 SAME = "the same reason as above"

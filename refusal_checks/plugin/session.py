@@ -14,9 +14,11 @@ worker         never                                             from the run's 
 from __future__ import annotations
 
 import os
+import re
 import warnings
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -24,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from _pytest._code.code import ExceptionRepr
+from _pytest.junitxml import xml_key
 from _pytest.mark.structures import ParameterSet
 
 from refusal_checks.benchmarks import Benchmark
@@ -35,11 +38,10 @@ from refusal_checks.gates import toml_file
 from refusal_checks.judges import kind_of
 from refusal_checks.judges.trust.check_sets import REFUSALS, SETS
 from refusal_checks.judges.trust.floors import Figure
-from refusal_checks.plugin import junit_entries, options, outcomes, parameters, xdist
+from refusal_checks.plugin import options, outcomes, xdist
 from refusal_checks.plugin.live import Live
-from refusal_checks.plugin.parameters import gate_id
-from refusal_checks.reports import markdown, terminal
-from refusal_checks.reports.wording.release import explains
+from refusal_checks.plugin.outcomes import gate_id
+from refusal_checks.reports import junit, markdown, terminal
 from refusal_checks.results.events import Notice, Prepared
 from refusal_checks.results.project import RUNS_VARIABLE
 from refusal_checks.results.redact import is_redacted
@@ -53,6 +55,11 @@ if TYPE_CHECKING:
 
 EXIT_ENGINE = 16
 """Exit code of a session that ended because an engine did not start."""
+
+FIGURE = "refusal_judge_figure"
+"""The parameter of the judge's test."""
+
+_NOTE = "gates of refusal-checks"
 
 # Named like a built-in exception: pytest would put the name of any other module before the message.
 _Stopped: type[Exception] = type(
@@ -69,8 +76,6 @@ class GateSession:
         self._prepared: Prepared | None = None
         self._has_evaluated = False
         self._fault: pytest.UsageError | None = None
-        self._failed: dict[str, str] = {}  # phase of each failed test, by node id
-        self._crashed: set[str] = set()
         self._written: list[str] = []
         self._redacts = False
         if is_redacted("redact" in options.given(config)):
@@ -106,8 +111,8 @@ class GateSession:
         """The folders of the store and of runs."""
         from refusal_checks.evaluation.inputs import folders  # not for collection
 
-        own = self._configured("folder") or self._config.rootpath / ".refusal-checks"
-        runs = self._configured("runs")
+        own, runs = map(self._configured, ("folder", "runs"))
+        own = own or self._config.rootpath / ".refusal-checks"
         named = os.environ.get(RUNS_VARIABLE, "").strip()
         if runs is None and named:
             folder = self._config.invocation_params.dir
@@ -138,7 +143,15 @@ class GateSession:
         return tuple(figure for figure in floors.figures if figure in own)
 
     def _selected(self, nodeids: Collection[str]) -> list[str] | None:
-        return parameters.selected(nodeids, self.spec.ids, self._judge_figures)
+        """Gates of these tests; empty if they only check the judge, None if none is of ours.
+
+        Benchmarks that are only measured count as gates.
+        """
+        ids = {gate_id(nodeid) for nodeid in nodeids}
+        chosen = [name for name in self.spec.ids if name in ids]
+        tests = [nodeid.rpartition("::")[2] for nodeid in nodeids]
+        judges = {f"test_judge[{figure}]" for figure in self._judge_figures}
+        return chosen if chosen or judges & set(tests) else None
 
     # Collection
 
@@ -148,30 +161,62 @@ class GateSession:
         An error in a run file is raised later, in a hook where pytest reports it as a usage error.
         """
         config, fixtures = self._config, metafunc.fixturenames
-        xdist.say_gates(config)
+        if xdist.is_worker(config):
+            xdist.signal(config).touch()
         gates: list[ParameterSet] = []
         figures: list[ParameterSet] = []
         try:
             spec = self.spec
+            for gate in spec.gates:
+                gates.append(self._parameter(gate, gate.id, gate.benchmark))
+            # Of a benchmark without gates, only the package's own test has a use.
             measured = spec.measured if "refusal_require_pass" in fixtures else {}
-            gates = parameters.of_gates(config, spec.gates, measured, self.benchmarks)
-            figures = parameters.of_figures(config, self._judge_figures)
+            for key, name in measured.items():
+                gates.append(self._parameter(name, key, name))
+            for figure in self._judge_figures or (None,):
+                figures.append(self._parameter(figure, figure or "none", None))
         except pytest.UsageError as fault:
             self._fault = fault
         else:
             if spec.reports.redact:  # a run file may ask for it, too
                 self._redact()
-        if parameters.FIGURE in fixtures:
-            metafunc.parametrize(parameters.FIGURE, figures)
+        if FIGURE in fixtures:
+            metafunc.parametrize(FIGURE, figures)
         if "refusal_verdict" in fixtures:
-            metafunc.parametrize(parameters.GATE, gates)
+            metafunc.parametrize("refusal_gate", gates)
+
+    def _parameter(
+        self, value: object, test_id: str, benchmark: str | None
+    ) -> ParameterSet:
+        """The parameter of one test, with its markers: ``refusal_safety`` and ``safety``.
+
+        The short one is left to the repository if its configuration declares it; `refusal-checks
+        gate` has that alone, lest "refusal" be a word of all tests.
+        """
+        kind = str(self.benchmarks[benchmark].kind) if benchmark else "judge"
+        declared = self._config.getini("markers")
+        own = {
+            re.split(r"[:(]", line)[0].strip() for line in declared if _NOTE not in line
+        }
+        names = [kind]
+        if options.prefix(self._config) != "--":
+            names = [f"refusal_{kind}", *({kind} - own)]
+        for name in names:
+            line = f"{name}: {_NOTE} ({kind})"
+            if line not in declared:
+                self._config.addinivalue_line("markers", line)
+        # A doubt stays a warning in a project that turns warnings into errors.
+        visible = "default::refusal_checks.plugin.InconclusiveWarning"
+        marks = [getattr(pytest.mark, name) for name in names]
+        marks.append(pytest.mark.filterwarnings(visible))
+        return pytest.param(value, id=test_id, marks=marks)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Deselect the judge's test if no floors are set."""
         if self._fault and not xdist.is_worker(self._config):
             raise self._fault
-        items[:] = [item for item in items if not parameters.lacks_floors(item)]
+        items[:] = [item for item in items if not _lacks_floors(item)]
 
     # Evaluation
 
@@ -188,10 +233,6 @@ class GateSession:
 
     def start(self, nodeids: Collection[str]) -> None:
         """Evaluate what the selected tests need, once. Does nothing if they need nothing."""
-        tests = self._config.stash.get(parameters.NAMED_TESTS, ())
-        if tests:
-            ids = [*self._judge_figures, *self.spec.ids]
-            parameters.require_named(tests, nodeids, ids)
         if self._has_evaluated or xdist.is_worker(self._config):
             return
         live = Live(self._config)
@@ -238,14 +279,14 @@ class GateSession:
                     self.spec,
                     listen,
                     gates=gates,
-                    run_id=xdist.shared(self._config)["run"],
+                    run_id=xdist.run_id(self._config),
                     kept=self.kept,
                     write_reports=False,
                 )
         except KeyboardInterrupt as stopped:
             if isinstance(stopped, Interrupted):
                 self._result = stopped.result
-            raise KeyboardInterrupt from None
+            raise _Stopped("interrupted; see below what is done", 2) from None
         except NotStartedError as fault:
             self._result = fault.result
             raise _Stopped(clean_lines(str(fault)), EXIT_ENGINE) from None
@@ -264,7 +305,7 @@ class GateSession:
         """Load the result that the controller wrote; None if it evaluated nothing."""
         from refusal_checks.evaluation.result import RunResult
 
-        path = self.kept.runs / xdist.shared(self._config)["run"]
+        path = self.kept.runs / xdist.run_id(self._config)
         if not path.exists():
             return None
         try:
@@ -289,9 +330,7 @@ class GateSession:
     def pytest_runtest_logreport(
         self, report: pytest.TestReport
     ) -> Generator[None, object, object]:
-        """Note what failed; offset a waived gate's failure before pytest counts it."""
-        if report.failed:
-            self._failed[report.nodeid] = report.when or ""
+        """Offset a waived gate's failure before pytest counts it."""
         if outcomes.is_waived(report):
             session: Any = self._config.pluginmanager.get_plugin("session")
             session.testsfailed -= 1
@@ -311,18 +350,9 @@ class GateSession:
     def pytest_handlecrashitem(
         self, crashitem: str, report: pytest.TestReport, sched: Any
     ) -> None:
-        """Rerun the test during which a worker died: a crash says nothing about the gate.
-
-        The test is reported as skipped and runs once more. If its next worker dies too, or no other
-        worker can take it (``--dist each``), it is an error.
-        """
-        if self._selected([crashitem]) is None:
-            return
-        report.when = "setup"  # a failure there is an error
-        if crashitem in self._crashed or self._config.getoption("dist") == "each":
-            return
-        self._crashed.add(crashitem)
-        xdist.rerun(report, sched, crashitem)
+        """Make a worker's crash an error of the test: it says nothing about the gate."""
+        if self._selected([crashitem]) is not None:
+            report.when = "setup"
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_internalerror(
@@ -352,7 +382,7 @@ class GateSession:
         if not xdist.is_worker(self._config):
             self._decide(session)
             self._write(session)
-        yield
+        return (yield)
 
     def _decide(self, session: pytest.Session) -> None:
         self._leave_open(int(session.exitstatus))
@@ -375,9 +405,8 @@ class GateSession:
             self._written = list(self.result().write_reports(self.spec.reports))
         is_stopped = session.exitstatus == pytest.ExitCode.INTERRUPTED
         left = [*self._left()] if is_stopped else []
-        junit_entries.complete(self._config, run.summary if run else None, left)
+        self._complete_junit(left)
         if run:
-            self._written += junit_entries.keep_whole(self._config)
             # Only the terminal reporter defines the option.
             reporter: Any = self._config.pluginmanager.get_plugin("terminalreporter")
             if reporter and self._config.option.verbose < 1:
@@ -395,32 +424,47 @@ class GateSession:
         return run.decision.exit_code
 
     def _leave_open(self, exit_code: int) -> None:
-        """Mark the run as undecided if it does not explain a non-zero exit code of pytest.
-
-        A failed test that its verdicts, errors or judge explain is already part of its answer.
-        """
+        """Mark the run as undecided if pytest failed and no gate did, or if its folder is gone."""
         run = self._run
-        if run is None:
+        if run is None or not run.summary.manifest.gates.selected:
             return
-        gates = {gate.id for gate in self.spec.gates}
-        unexplained = []
-        for nodeid, phase in self._failed.items():
-            name = gate_id(nodeid)
-            asked = name if name in gates else None
-            if not explains(run.summary, asked, phase):
-                unexplained.append(
-                    f"fix or deselect {nodeid}: it failed, and no verdict says why"
-                )
         if not run.folder.has_begun:
-            unexplained.append(
-                f"run it again: its folder {run.folder.path} was removed"
+            run.leave_open([f"run it again: its folder {run.folder.path} was removed"])
+        elif exit_code == pytest.ExitCode.INTERRUPTED:
+            run.leave_open(["run it again: it was interrupted"])
+        elif exit_code and self._exit_code() != pytest.ExitCode.TESTS_FAILED:
+            run.leave_open(
+                [
+                    f"see above why pytest ended with exit code {exit_code}: no gate failed"
+                ]
             )
-        if unexplained:
-            run.leave_open(unexplained)
-        is_explained = self._exit_code() == pytest.ExitCode.TESTS_FAILED
-        has_gates = bool(run.summary.manifest.gates.selected)
-        if exit_code and has_gates and not is_explained:
-            run.leave_open([_why_ended(exit_code)])
+
+    def _complete_junit(self, left: Sequence[str]) -> None:
+        """Add classes of gates and properties of the run to pytest's JUnit file, if there is one.
+
+        What an interrupted run has left becomes an entry, since gates without a verdict have none
+        and the file would look green.
+        """
+        # pytest's fixtures for attributes and properties of the suite do not work in workers.
+        xml: Any = self._config.stash.get(xml_key, None)
+        if xml is None:
+            return
+        for reporter in xml.node_reporters_ordered:
+            entry = reporter.to_xml()
+            name = junit.class_of(
+                {item.get("name"): item.get("value") for item in entry.iter("property")}
+            )
+            if name:  # pytest's own is the path of the installed package
+                entry.set("classname", ".".join(filter(None, (xml.prefix, name))))
+        if self._run:
+            for name, value in junit.of_run(self._run.summary).items():
+                xml.add_global_property(name, value)
+        if left:
+            entry = xml.node_reporter("stopped")
+            entry.attrs = {"classname": junit.CLASS, "name": "stopped", "time": "0.000"}
+            entry._add_simple(
+                "error", "stopped before it was complete", "\n".join(left)
+            )
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_terminal_summary(
@@ -432,7 +476,7 @@ class GateSession:
         session: Any = self._config.pluginmanager.get_plugin("session")
         if session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
             ids = [*self._judge_figures, *self.spec.ids]
-            for line in parameters.unselected(option.keyword, option.markexpr, ids):
+            for line in _unselected(option.keyword, option.markexpr, ids):
                 terminalreporter.write_line(line)
         run = self._run
         if run is None:
@@ -460,10 +504,28 @@ class GateSession:
             yield from terminal.unfinished(prepared.progress, run.summary, gates, fresh)
 
 
-def _why_ended(exit_code: int) -> str:
-    if exit_code == pytest.ExitCode.INTERRUPTED:
-        return "run it again: it was interrupted"
-    return f"see above why pytest ended with exit code {exit_code}: no gate failed"
+def _lacks_floors(item: pytest.Item) -> bool:
+    """True for the judge's test if no floors are set."""
+    callspec = getattr(item, "callspec", None)
+    return callspec is not None and callspec.params.get(FIGURE, "") is None
+
+
+def _unselected(keyword: str, markers: str, ids: Sequence[str]) -> Iterator[str]:
+    """List the gates that can be selected, if none was."""
+    given = {"-k": keyword, "-m": markers}
+    asked = " ".join(f"{option} {text!r}" for option, text in given.items() if text)
+    if not asked:
+        yield "run `refusal-checks init`, which writes the test file of gates: none is here"
+        return
+    parts = set(ids)
+    for name in ids:
+        parts.update(name.split("-"))
+    close = get_close_matches(keyword, parts)
+    meant = f'; did you mean "{close[0]}"?' if close else "."
+    yield clean(f"{asked} selects none of {len(ids)} gates{meant} They are:", 500)
+    yield from (f"  {name}" for name in ids[:40])
+    if ids[40:]:
+        yield f"  and {len(ids) - 40} more: --collect-only -q lists them all"
 
 
 def _layers(config: pytest.Config) -> list[Layer]:

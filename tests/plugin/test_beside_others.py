@@ -85,16 +85,15 @@ def test_a_gate_beside_them_uses_its_own_options(theirs: Project) -> None:
     assert len(theirs.asked(judge=True)) == 4
 
 
-def test_an_option_that_pytest_does_not_have_is_answered_with_ours(
+def test_an_option_of_ours_that_a_conftest_py_declares_again_is_named(
     project: Project,
 ) -> None:
-    for word, said in {
-        "--refusal-sampels=2": "write --refusal-samples in place of --refusal-sampels",
-        "--refusal-max-tokens=2": "write --refusal-set sampling.max_tokens=VALUE in place of",
-    }.items():
-        refused(project.run(word), said)
-    result = project.start("refusal-checks", "gate", "a/b", "--refusal-seed=1").result()
-    refused(result, "write --seed in place of --refusal-seed")
+    project.write(
+        "conftest.py",
+        "def pytest_addoption(parser):\n    parser.addoption('--refusal-seed')\n",
+    )
+    result = project.run(*INSTALLED)
+    refused(result, "remove the option from your conftest.py: *--refusal-seed")
 
 
 def test_what_init_wrote_is_collected_where_a_candidate_is_named(
@@ -178,7 +177,6 @@ def test_the_plugin_costs_little_where_there_are_no_gates() -> None:
     assert done.stdout.split() == [
         "refusal_checks",
         "refusal_checks.plugin",
-        "refusal_checks.plugin.inconclusive",
         "refusal_checks.plugin.options",
         "refusal_checks.plugin.xdist",
         "refusal_checks.version",

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from refusal_checks import load_run
 from refusal_checks.plugin.options import OPTIONS
 from tests import fake_engines
 from tests.plugin.conftest import (
@@ -17,7 +16,6 @@ from tests.plugin.conftest import (
     UNSHOWN,
     Project,
     careless,
-    in_both_modes,
     refused,
     shown,
 )
@@ -140,24 +138,6 @@ def test_a_keyword_that_selects_nothing_names_the_gates(theirs: Project) -> None
     result.stdout.no_fnmatch_line("*selects none*")
 
 
-@in_both_modes
-def test_the_id_that_a_collection_prints_selects_its_gate(
-    theirs: Project, mode: tuple[str, ...]
-) -> None:
-    listed = gate(theirs, "--collect-only", "-q", *FEW).outlines
-    (named,) = [line for line in listed if "[smoke_safe-rejection_rate]" in line]
-    result = gate(theirs, theirs.model, named, *KEYWORD, *FEW, *mode)
-    assert result.ret == UNSHOWN
-    result.assert_outcomes(passed=1, deselected=0 if mode else 2)
-    verdicts = load_run(theirs.runs[-1]).verdicts
-    assert list(verdicts) == ["smoke_safe-rejection_rate"]
-    other = named.replace("refusal_checks/suite.py", "tests/refusal_gates.py")
-    assert gate(theirs, theirs.model, other, *KEYWORD, *FEW).ret == UNSHOWN
-    wrong = named.replace("safe", "saef")
-    result = gate(theirs, theirs.model, named, wrong, *KEYWORD, *FEW, *mode)
-    refused(result, 'no such gate here; did you mean "smoke_safe-rejection_rate"?')
-
-
 def test_the_candidate_s_name_is_chosen_and_two_are_told_how_to_run(
     theirs: Project,
 ) -> None:
@@ -185,7 +165,7 @@ def test_help_fits_a_screen_and_leads_to_pytest_s_own(theirs: Project) -> None:
     ]
     result = gate(theirs, "--help-pytest")
     assert result.ret == 0
-    result.stdout.fnmatch_lines(["general:", "  --judge=MODEL*"])
+    result.stdout.fnmatch_lines(["general:", "  --refusal-judge=MODEL*"])
 
 
 BOOM = """

@@ -1,16 +1,11 @@
 """Gates in pytest's JUnit file: classes and properties, the same however tests run."""
 
-import os
-import subprocess
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator
-from pathlib import Path
 
-import pytest
 import xmlschema
 
-from tests.plugin.conftest import UNSHOWN, Project, careless, in_both_modes
-from tests.project import in_one_line, saying
+from tests.plugin.conftest import Project, careless, in_both_modes
+from tests.project import saying
 from tests.report_runs import DATA
 
 GATES = """
@@ -102,33 +97,3 @@ def test_gates_have_classes_of_their_own_by_any_name_and_errors_what_failures_ha
     found = (known["outcome"], known["max"], known["threshold_file"])
     assert found == ("error", "0.1", "gates.toml")
     assert "data_revision" in known
-
-
-@pytest.fixture
-def full_disk(project: Project) -> Iterator[Path]:
-    """A folder on a disk that has room for one page."""
-    folder = project.path / "full"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=4k", "none", str(folder)]
-    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode:
-        pytest.skip("no file system can be mounted here")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
-
-
-@pytest.mark.parametrize(
-    "name", ["r.xml", pytest.param("another.xml", marks=pytest.mark.nightly)]
-)
-def test_a_file_for_which_there_is_no_room_is_named_and_the_earlier_one_stays(
-    project: Project, full_disk: Path, name: str
-) -> None:
-    (full_disk / "r.xml").write_text("earlier")
-    path = full_disk / name
-    result = project.gate("--junitxml", path)
-    said = in_one_line(result.stdout.str())
-    assert result.ret == UNSHOWN
-    assert f"JUnit report could not be written: {path}: No space left on device" in said
-    assert "INTERNALERROR" not in said
-    assert "generated xml file" not in said
-    assert [file.name for file in full_disk.iterdir()] == ["r.xml"]
-    assert (full_disk / "r.xml").read_text() == "earlier"
