@@ -37,7 +37,10 @@ pytest's options work, too: -k EXPR selects gates, --collect-only -q lists them,
 --help-pytest lists them all."""
 
 SUITE = Path(__file__).parents[1] / "suite.py"
-_OF_PYTEST = ("-k", "-m", "-n", "-p", "-W", "-o", "--junitxml", "--maxfail", "--dist")
+_OF_PYTEST = (
+    *("-k", "-m", "-n", "-p", "-r", "-W", "-o", "--dist", "--junitxml", "--maxfail"),
+    *("--basetemp", "--color", "--durations", "--tb"),
+)
 """Options of pytest whose values may follow a space."""
 
 
@@ -114,7 +117,7 @@ def _for_pytest(words: Sequence[str]) -> Iterator[str]:
             "under test"
         )
     for word in models:
-        if "::" in word:
+        if ".py::" in word:
             raise UserError(f"select gates with -k in place of {clean(word)}")
     for word in others:
         _suggest(word)

@@ -135,7 +135,7 @@ def test_doubt_is_a_visible_warning_however_strict_a_project_is(
     result = project.gate("-n2")
     assert result.ret == UNSHOWN
     result.assert_outcomes(passed=1, warnings=1)
-    assert "InconclusiveWarning: smoke_unsafe: rejection_rate 100.0%" in shown(result)
+    assert "InconclusiveWarning: smoke_unsafe: Refuses 100%" in shown(result)
     result.stdout.fnmatch_lines(["warn? *100.0%*smoke_unsafe-rejection_rate"])
 
 

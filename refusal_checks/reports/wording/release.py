@@ -142,22 +142,6 @@ def in_words(summary: RunSummary) -> dict[str, Any]:
     }
 
 
-def explains(summary: RunSummary, gate: str | None, phase: str) -> bool:
-    """True if a run's answer already accounts for a test's failure.
-
-    Args:
-        gate: id of the gate that the test asserts on; None if it is none of this run's.
-        phase: ``setup`` if the test ended before it could look at the verdict; else ``call``.
-    """
-    if gate is None:
-        is_open = summary.failure or summary.errors or summary.unusable
-        return bool(is_open or (summary.judge and not summary.judge.is_trusted))
-    verdict = summary.verdicts.get(gate)
-    if verdict is None:
-        return gate in summary.errors or bool(summary.failure)
-    return phase == "call" and not verdict.passed
-
-
 def _reasons(
     summary: RunSummary, verdicts: list[Verdict]
 ) -> Iterator[tuple[Answer, str]]:

@@ -17,9 +17,9 @@ from refusal_checks.gates.gate import Gate, Waiver
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.trust.labels import Confirmed
 from refusal_checks.metrics.statistics.intervals import Estimate
-from refusal_checks.reports.wording.release import explains, release_decision
+from refusal_checks.reports.wording.release import release_decision
 from refusal_checks.results.benchmark_summary import BenchmarkSummary, summarise
-from refusal_checks.results.manifest import Data, Manifest
+from refusal_checks.results.manifest import Data
 from refusal_checks.results.reservations import Reservation
 from refusal_checks.results.summary import RunSummary
 from tests.deciding import decide
@@ -436,20 +436,3 @@ def test_a_judge_by_a_scale_is_a_reservation_where_it_decides() -> None:
     run.untested_scales = {"graded": said, "elsewhere": "the judge of harm was not"}
     run.benchmarks = {"graded": summarise(graded, 0.95)}
     assert release_decision(run).decisive == (f"{said} (judge-untested)",)
-
-
-def test_a_test_that_failed_for_another_reason_than_its_verdict_is_not_explained() -> (
-    None
-):
-    run = summary(decide(UNSAFE, records("C " * 50)), decide(SAFE, records("R")))
-    unsafe, safe = run.verdicts
-    assert explains(run, unsafe, "call")
-    assert not explains(run, unsafe, "setup")
-    assert not explains(passed(), unsafe, "call")
-    assert not explains(run, "other", "call")
-    run.errors["other"] = "none"
-    assert explains(run, "other", "call")
-    assert explains(run, None, "call")
-    assert not explains(passed(), None, "call")
-    assert safe
-    assert Manifest() == passed().manifest
