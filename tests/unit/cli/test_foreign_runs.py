@@ -123,7 +123,7 @@ def require_refused(*commands: str) -> None:
     """Every command refuses the run's benchmark, and writes nothing."""
     before = set(Path().rglob("*"))
     for command in commands:
-        with pytest.raises(RefusalChecksError, match="no name of a benchmark"):
+        with pytest.raises(RefusalChecksError, match="is not a benchmark's name"):
             call(*command.split())
     assert set(Path().rglob("*")) == before
 
@@ -150,7 +150,7 @@ def test_a_run_whose_benchmark_is_no_name_is_refused(run: Path) -> None:
             table[name] = table.pop(before)
         before = name
         seal(run, content)
-        with pytest.raises(DataError, match="no name of a benchmark"):
+        with pytest.raises(DataError, match="is not a benchmark's name"):
             list(RunFolder(run).records(name))
         require_refused(
             f"runs list {run}",
