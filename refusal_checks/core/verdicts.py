@@ -242,10 +242,6 @@ class Invalid(VerdictBase):
     detail: str = ""
     kind: Literal["invalid"] = "invalid"
 
-    def __post_init__(self) -> None:
-        # Errors of servers may hold text that no encoding has.
-        object.__setattr__(self, "detail", storable(self.detail))
-
     @property
     def verdict(self) -> str:
         return str(self.reason)
@@ -267,7 +263,7 @@ class Invalid(VerdictBase):
             "kind": self.kind,
             "verdict": self.verdict,
             "invalid_reason": self.verdict,
-            "invalid_detail": self.detail,
+            "invalid_detail": storable(self.detail),
         }
 
 

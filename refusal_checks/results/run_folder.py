@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError
 
 from refusal_checks.core import suggestions
 from refusal_checks.core.errors import (
@@ -45,6 +46,7 @@ from refusal_checks.core.files import (
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record, Vote
 from refusal_checks.core.strict_json import parse_json
+from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import Judgement
 from refusal_checks.gates import score_files
 from refusal_checks.gates.score_files import Scores
@@ -422,7 +424,13 @@ def _dump_line(prompt: Prompt, records: Iterable[Record]) -> str:
         _Answer(record.sample, record.completion, record.judgement, record.votes)
         for record in records
     )
-    return _line_form().dump_json(_Line(prompt, answers)).decode() + "\n"
+    line = _Line(prompt, answers)
+    try:
+        return _line_form().dump_json(line).decode() + "\n"
+    except PydanticSerializationError:
+        # Errors of servers may hold text that no encoding has.
+        values = _line_form().dump_python(line, mode="json")
+        return storable(json.dumps(values, ensure_ascii=False)) + "\n"
 
 
 def _why(fault: ValueError | RecursionError) -> str:
