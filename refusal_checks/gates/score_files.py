@@ -195,8 +195,8 @@ def read(path: Path) -> Scores:
         ) from None
     if not is_file_name(scores.benchmark):  # it becomes the name of a file
         raise BaselineError(
-            f"{path}: not a baseline file: benchmark: {scores.benchmark[:100]!r} is no name of a "
-            f"benchmark, which has {FILE_NAME}; name a run of your own"
+            f"{path}: not a baseline file: benchmark: {scores.benchmark[:100]!r} is not a "
+            f"benchmark's name, which has {FILE_NAME}; name a run of your own"
         )
     if scores.format != FORMAT:
         raise BaselineError(

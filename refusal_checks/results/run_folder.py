@@ -102,17 +102,15 @@ class RunFolder:
     """The folder of a run, ``.refusal-checks/runs/ID``."""
 
     path: Path
-    summary_name: str = SUMMARY
 
     @classmethod
     def of(cls, path: Path) -> Self:
         """The folder of a run, from its own path or that of its summary."""
-        is_summary = path.name == SUMMARY or path.is_file()
-        return cls(path.parent, path.name) if is_summary else cls(path)
+        return cls(path.parent if path.name == SUMMARY else path)
 
     @property
     def summary_file(self) -> Path:
-        return self.path / self.summary_name
+        return self.path / SUMMARY
 
     @property
     def started(self) -> datetime:
@@ -448,7 +446,7 @@ def earlier_scores(path: Path) -> dict[str, Scores]:
         BaselineError: there are none, or the run is unfinished.
         DataError: the run is not as it was written.
     """
-    folder = RunFolder(path.parent if path.name == SUMMARY else path)
+    folder = RunFolder.of(path)
     if folder.is_unfinished:
         raise BaselineError(
             f"{path}: compare with a run that has ended: this one is unfinished"
