@@ -196,6 +196,11 @@ def test_a_baseline_may_be_required(project: Project) -> None:
     )
     found = project.evaluate(only="smoke_safe", baseline_path="base")
     assert "part" not in found.reservations
+    project.thresholds("[smoke_unsafe]\nrejection_rate = { min = 0.5 }\n")
+    project.refuses(
+        "base: accept a run with smoke_unsafe, or leave it out: it has smoke_safe alone",
+        baseline_path="base",
+    )
 
 
 def test_a_margin_that_the_same_model_would_fail_is_refused(project: Project) -> None:

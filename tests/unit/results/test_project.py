@@ -9,6 +9,7 @@ from refusal_checks.results.project import (
     RUNS_KEY,
     RUNS_VARIABLE,
     configured,
+    runs_option,
     usual_folder,
     usual_root,
 )
@@ -106,6 +107,8 @@ def test_the_key_of_runs_wins_over_the_variable_and_both_over_the_usual_place(
     assert usual_root() == ROOT
     monkeypatch.setenv(RUNS_VARIABLE, "~/runs")
     assert usual_root() == Path.home() / "runs"
+    assert runs_option("") == "$REFUSAL_CHECKS_RUNS"
+    assert runs_option("of a run file") == "--runs"
     (tmp_path / "pytest.ini").write_text(f"[pytest]\n{FOLDER_KEY} = own\n")
     assert usual_root() == Path.home() / "runs"
     monkeypatch.delenv(RUNS_VARIABLE)

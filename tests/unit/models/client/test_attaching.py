@@ -1,6 +1,7 @@
 """Connections to servers that others run: which model, which key, and what a fault is told as."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -27,11 +28,15 @@ def _no_key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def connect(
-    server: FakeServer, model: str = "", option: str = "--judge", number: int = 1
+    server: FakeServer,
+    model: str = "",
+    option: str = "--judge",
+    number: int = 1,
+    say: Callable[[str], None] = print,
 ) -> Client:
     named = Attached(server.url, server.url, model)
     sampling = JudgeSampling() if option == "--judge" else Sampling()
-    return attach(named, option, number, sampling, Access(), print)
+    return attach(named, option, number, sampling, Access(), say)
 
 
 def test_a_server_is_asked_one_question_in_the_way_of_the_run() -> None:
@@ -47,7 +52,13 @@ def test_a_server_is_asked_one_question_in_the_way_of_the_run() -> None:
 
 def test_a_model_that_is_not_listed_may_be_there_all_the_same() -> None:
     with FakeServer(models=["listed", "hidden"], lists=["listed"]) as server:
-        assert connect(server, "hidden").model == "hidden"
+        said: list[str] = []
+        assert connect(server, "hidden", say=said.append).model == "hidden"
+        (line,) = said
+        assert line.startswith(
+            f"--judge {server.url}#hidden: check the name: the server ans"
+        )
+        assert line.endswith("but lists only listed")
         with pytest.raises(
             ModelError, match=r"#gone: name one of its models \(listed\): .*404"
         ):
@@ -178,13 +189,16 @@ def test_a_server_that_takes_its_time_is_left_to_the_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("refusal_checks.models.client.attaching.TIMEOUT", 0.5)
+    monkeypatch.setattr("refusal_checks.models.client.attaching.SLOW", 0.1)
 
     async def stall(self: FakeServer, request: web.Request) -> web.StreamResponse:
         return await self._fault(request, STALL)
 
     monkeypatch.setattr(FakeServer, "_completed", stall)
+    said: list[str] = []
     with FakeServer() as server:
-        assert connect(server).model == "fake"
+        assert connect(server, say=said.append).model == "fake"
+        assert said == [f"waiting for --judge {server.url} to answer"]
 
 
 def test_a_url_that_lacks_its_end_is_asked_about() -> None:
