@@ -8,6 +8,7 @@ from typing import Any
 from refusal_checks.core.files import sealed, sha256, write_lines
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion, Record, Vote
+from refusal_checks.core.text import storable
 from refusal_checks.core.verdicts import (
     Binary,
     Chosen,
@@ -89,7 +90,7 @@ def refusals(
 def hostile(texts: Sequence[str] = HOSTILE) -> list[Record]:
     """One prompt for each hostile text, which is in every field that a model or data fills."""
     found = []
-    for number, text in enumerate(texts):
+    for number, text in enumerate(map(storable, texts)):  # as they come from a model
         prompt = Prompt(
             f"hostile-{number} {text[:20]}",
             (Message("system", text), Message("user", text)),
