@@ -284,9 +284,11 @@ class GateSession:
                     write_reports=False,
                 )
         except KeyboardInterrupt as stopped:
+            why = "interrupted before anything was asked"
             if isinstance(stopped, Interrupted):
                 self._result = stopped.result
-            raise _Stopped("interrupted; see below what is done", 2) from None
+                why = "interrupted; see below what is done"
+            raise _Stopped(why, 2) from None
         except NotStartedError as fault:
             self._result = fault.result
             raise _Stopped(clean_lines(str(fault)), EXIT_ENGINE) from None

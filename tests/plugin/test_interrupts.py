@@ -9,6 +9,7 @@ import os
 import re
 import resource
 import signal
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -244,6 +245,20 @@ def test_an_interrupt_before_the_first_request_ends_the_run_too(
     assert result.ret == pytest.ExitCode.INTERRUPTED
     assert project.server.requests == []
     assert "the evaluation was stopped before it was complete" in shown(result)
+
+
+def test_an_interrupt_while_a_server_hangs_says_whom_the_run_waited_for(
+    project: Project,
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/v1"
+        with project.start("pytest", "--candidate", f"{url}#m", *KEYWORD) as session:
+            wait = f"waiting for --candidate {url} to answer"
+            wait_for("the wait to be said", lambda: wait in session.said, 50)
+            os.kill(session.pid, signal.SIGINT)
+            assert session.wait(50) == 2, session.said
+    assert "Stopped: interrupted before anything was asked" in session.said
+    assert "KeyboardInterrupt" not in session.said
 
 
 DEMO = ("--candidate", "demo:aligned", "--judge", "demo:writer", "--samples", "1")
