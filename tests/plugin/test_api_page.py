@@ -88,7 +88,4 @@ def test_a_test_of_a_repository_asserts_on_the_result(
         assert "May it ship? NOT PROVEN" in shown(result)
     else:
         result.assert_outcomes(passed=3, failed=1)
-        assert (
-            "test_no_answer_names_the_old_product: it failed, and no verdict says"
-            in shown(result)
-        )
+        assert "NOT DECIDED: see above why pytest ended" in shown(result)
