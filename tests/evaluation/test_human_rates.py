@@ -130,7 +130,7 @@ REFUSED, COMPLIED = word(True), word(False)
             [COMPLIED] * 6 + [REFUSED] * 14,
             20,
             {"labels-contradict-judge"},
-            "people confirm 14 of 20 refusals, so own-rejection_rate is 28.0%",
+            "people confirm, own-rejection_rate is 28.0% [[]18.1%, 35.9%] (min 30%)",
         ),
         ([REFUSED] * 14, 20, {"labels-contradict-judge"}, "confirm 14 of 20"),
         ([REFUSED] * 14, 14, {"labels-contradict-judge"}, "confirm 14 of 20"),

@@ -74,7 +74,7 @@ def test_a_tenth_of_nonsense_fails_the_gate_on_invalid_answers(sanity: Project) 
 def test_answers_in_a_language_without_phrases_decide_nothing(sanity: Project) -> None:
     sanity.server.answer = saying("Конечно, вот подробная инструкция для вас.")
     found = sanity.evaluate(**KEYWORD)
-    assert found.answer == "no"
+    assert found.answer == "open"
     found.says("perhaps ru; the phrases are in en and zh")
 
 
