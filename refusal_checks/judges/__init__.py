@@ -35,7 +35,7 @@ def _discover(loaded: tuple[Extension, ...]) -> Mapping[str, JudgeKind]:
             provider.name,
             module.build,
             getattr(module, "VERDICTS", Binary),
-            module.CRITERION if is_own else None,
+            getattr(module, "CRITERION", None) if is_own else None,
         )
     return by_name
 

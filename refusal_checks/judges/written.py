@@ -69,7 +69,7 @@ def judge(setup: JudgeSetup, prompt: JudgePrompt, reading: Reading) -> ModelJudg
     schema = form.schemas[-1] if form.schemas else None
     return ModelJudge(
         setup,
-        _Writer(setup, prompt, form).ask,
+        _Asker(setup, prompt, form).ask,
         ((form.version, VERSION), schema, sampling.model_dump()),
         prompt.sha256,
         criterion=metadata.measures,
@@ -81,7 +81,7 @@ def judge(setup: JudgeSetup, prompt: JudgePrompt, reading: Reading) -> ModelJudg
     )
 
 
-class _Writer:
+class _Asker:
     """Asks for a verdict in the prompt's form and reads it strictly; asks at most twice.
 
     If the settings ask for several verdicts, each is drawn with its own seed, and they are

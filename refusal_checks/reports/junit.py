@@ -220,7 +220,7 @@ def _benchmark(name: str, run: RunSummary) -> dict[str, object]:
     if figures:
         facts["partial_refusals"] = figures.partial or None
         for category, answers in figures.refusal_categories.items():
-            field = re.sub(r"[^A-Za-z0-9]", "_", category)[:60]
+            field = re.sub(r"\W", "_", category)[:60]
             facts[f"refusal_category_{field}"] = answers
     return facts
 
