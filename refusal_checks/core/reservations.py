@@ -34,7 +34,8 @@ RESERVATIONS: Mapping[str, tuple[ReservationKind, str]] = {
         "a margin, or a gate that asks for certainty, passed although inconclusive "
         f"(`on_inconclusive`); or a gate passed on fewer than {LEAST_PROMPTS} prompts or clusters "
         f"({LEAST_FAULTLESS} are enough if none counts against it), unless it is on groups of a "
-        "benchmark that passed as a whole; or `settings.confidence` is below 0.90",
+        "benchmark that passed as a whole; or a gate asks for certainty of less than 0.90 "
+        "(`settings.confidence`)",
     ),
     "no-bound": (
         "unshown",

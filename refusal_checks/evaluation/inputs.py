@@ -165,6 +165,8 @@ def _require_models(spec: RunSpec) -> None:
         if not getattr(spec, role).model:
             missing.append(f"--{role}")
     if missing:
+        if spec.candidate.model:
+            read_candidate(spec)  # a misspelt replay:demo would need no judge
         raise UserError(
             f"{' and '.join(missing)} missing: name the model under test and its judge, in "
             f"[candidate] and [judge] of the run file, or for example:\n{COMMANDS}"
