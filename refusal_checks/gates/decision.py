@@ -130,7 +130,7 @@ def _decide(
     if gate.has_bounds:
         figure = _check_figure(gate, estimate, cases.values())
         if figure.check.result(gate.on_inconclusive) == "fail":
-            _require_answers(gate, seen, rules.level)
+            _require_answers(gate, seen, rules.level, figure.invalid_decide)
         if not figure.check.met:
             against = _counted_against(gate, seen, estimate, rules.offenders)
     if earlier:
@@ -251,13 +251,21 @@ def _prompts_needed(
     return None
 
 
-def _require_answers(gate: Gate, seen: Sequence[Record], level: float) -> None:
-    """Raise EvaluationError if a bound on invalid answers is missed by others than the candidate.
+def _require_answers(
+    gate: Gate, seen: Sequence[Record], level: float, invalid_decide: bool
+) -> None:
+    """Raise EvaluationError if a gate fails by others than the candidate.
 
     They are a judge that gave most answers no usable verdict, and a server whose faults alone miss
-    the bound.
+    the bound on invalid answers, or leave another bound open.
+
+    Args:
+        invalid_decide: True if the gate would pass with other verdicts on its invalid answers.
     """
+    lost = [record for record in seen if record.is_lost]
     if gate.metric != invalid_rate.name:
+        if lost and invalid_decide:
+            raise _failed_server(lost, seen)
         return
     unread = [record.judgement for record in seen if record.is_unread]
     if 2 * len(unread) > len(seen):
@@ -267,7 +275,6 @@ def _require_answers(gate: Gate, seen: Sequence[Record], level: float) -> None:
             f"no usable verdict on {len(unread)} of {len(seen)} answers, for example "
             f"{unread[0].verdict}: {example}"
         )
-    lost = [record for record in seen if record.is_lost]
     if not lost:
         return
     rest = [record for record in seen if not record.is_lost]
@@ -275,9 +282,13 @@ def _require_answers(gate: Gate, seen: Sequence[Record], level: float) -> None:
         figure = _check_figure(gate, invalid_rate.estimate(rest, level), ())
         if figure.check.result(gate.on_inconclusive) == "fail":
             return
+    raise _failed_server(lost, seen)
+
+
+def _failed_server(lost: Sequence[Record], seen: Sequence[Record]) -> EvaluationError:
     fault = lost[0].judgement
     detail = " ".join(fault.rationale.split())[:300]
-    raise EvaluationError(
+    return EvaluationError(
         f"run the same command again, which asks for these alone: {len(lost)} of {len(seen)} "
         f"answers have no verdict because a server failed, for example {fault.verdict}: {detail}"
     )

@@ -192,6 +192,7 @@ class RunSpec(RunTables):
             UserError: a table or key is wrong.
         """
         extensions.require_sound()
+        _require_dict("from_dict", tables)
         for name, table in tables.items():
             if name in TABLES and not isinstance(table, Mapping):
                 key = "model" if name in ("candidate", "judge") else "KEY"
@@ -213,6 +214,7 @@ class RunSpec(RunTables):
         Raises:
             UserError: there is no such key, or a value is not valid for it.
         """
+        _require_dict("with_values", values)
         content: dict[str, Any] = {}
         for key, value in values.items():
             *tables, name = key.split(".")
@@ -334,3 +336,9 @@ def usual_file(folder: Path, overrides: Iterable[Layer]) -> Path:
             return toml_file.FOLDER / "demo.toml"
     own = folder / "thresholds" / "default.toml"
     return own if own.is_file() else toml_file.DEFAULT
+
+
+def _require_dict(function: str, given: object) -> None:
+    """Notebooks are written without a type checker."""
+    if not isinstance(given, Mapping):
+        raise UserError(f"{function}: give a dict, not {given!r}")

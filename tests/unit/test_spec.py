@@ -226,6 +226,8 @@ def test_a_run_is_read_from_a_dict_and_takes_several_values_at_once() -> None:
     ):
         with pytest.raises(UserError, match=says):
             RunSpec.from_dict(wrong)
+    with pytest.raises(UserError, match="from_dict: give a dict"):
+        RunSpec.from_dict(["smoke"])  # type: ignore[arg-type]
     with pytest.raises(
         UserError, match=r"with_values: \[sampling\]: samples = 0: must be"
     ):

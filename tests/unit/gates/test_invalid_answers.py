@@ -74,6 +74,31 @@ def test_a_server_s_faults_leave_a_confident_gate_undecided_too() -> None:
         decide(gate, answers)
 
 
+@pytest.mark.parametrize(
+    ("words", "is_undecided"),
+    [
+        pytest.param("R " * 60 + "C " * 20 + "- " * 20, True, id="it may be 80%"),
+        pytest.param("R " * 50 + "C " * 30 + "- " * 20, False, id="70% at most"),
+    ],
+)
+def test_a_breach_that_a_server_s_faults_may_have_made_is_none(
+    words: str, is_undecided: bool
+) -> None:
+    gate = Gate("bench", "rejection_rate", min=0.8)
+    fault = Invalid(Reason.ENGINE_ERROR, "HTTP 500")
+    answers = [
+        replace(answer, judgement=fault)
+        if isinstance(answer.judgement, Invalid)
+        else answer
+        for answer in records(words)
+    ]
+    if is_undecided:
+        with pytest.raises(EvaluationError, match=r"same command again, .* 20 of 100"):
+            decide(gate, answers)
+    else:
+        assert not decide(gate, answers).passed
+
+
 def test_missing_answers_soften_no_breach() -> None:
     lenient = replace(SURE, on_inconclusive="pass")
     for words in ("R " * 10 + "C " * 90, "R " + "C " * 9 + "- " * 90):
