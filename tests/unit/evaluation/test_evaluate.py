@@ -289,7 +289,8 @@ def test_nothing_stays_open_if_a_run_cannot_begin(
 def test_a_run_that_does_not_start_has_a_summary_and_no_engine(
     spec: RunSpec, fault: BaseException, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    usual, closed = gc.get_threshold(), []
+    usual = gc.get_threshold()
+    closed: list[Engines] = []
     close = Engines.close
 
     def fail(pipeline: Pipeline) -> None:
