@@ -51,7 +51,7 @@ def describe(model: Model, served_name: str = "") -> dict[str, Any]:
         "args": list(model.args),
         "files": _files(model),
         **settings,
-        "adapter": model.adapter,
+        "adapter": _adapter(model),
         "engine_command": list(model.program),
     }
 
@@ -67,17 +67,23 @@ def _version(model: Served) -> str:
 
 
 def _files(model: Served) -> dict[str, str]:
-    """Digests of what arguments name: files, such as a chat template, and adapters' folders."""
+    """Digests of the files that arguments name, such as a chat template."""
     digests = {}
     for argument in model.args:
-        name, _, value = argument.partition("=")
-        for word in (argument, value):
+        for word in (argument, argument.partition("=")[2]):
             # Unlike Path, os.path accepts an argument that is too long for a path.
             if os.path.isfile(word) and os.path.getsize(word) <= _SMALL:  # noqa: PTH113, PTH202
                 digests[word] = sha256(Path(word))
-        if name == model.adapter and os.path.isdir(value):  # noqa: PTH112
-            digests[value] = _fingerprint(value)
     return digests
+
+
+def _adapter(model: Served) -> str:
+    """The adapter's name with its fingerprint: manifests compare judges by it, not by its name."""
+    for argument in model.args:
+        name, _, folder = argument.partition("=")
+        if model.adapter and name == model.adapter and Path(folder).is_dir():
+            return f"{model.adapter}@{_fingerprint(folder)}"
+    return model.adapter
 
 
 def model_identity(model: Model, served_name: str = "") -> str:
