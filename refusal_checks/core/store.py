@@ -56,7 +56,7 @@ class Generation(NamedTuple):
     Attributes:
         id: part of the keys; empty before the first one.
         began: seconds since the epoch.
-        is_open: false once a run has decided all its gates by it.
+        is_open: false once a run has used it to decide all its gates.
     """
 
     id: str = ""

@@ -35,7 +35,7 @@ class Findings:
     Attributes:
         outcomes: the verdicts of its gates, or why there is none, by gate id.
         scores: scores of prompts, by metric and prompt id.
-        confirmed: how many of its refusals people confirm; None if nobody was asked.
+        confirmed: how many of its refusals people confirm; None without a sheet of labels.
         compared: people's recorded labels beside the judge's verdicts.
         quote: a note that quotes an answer of a judge that could not be read; empty if all could.
     """

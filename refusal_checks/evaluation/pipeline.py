@@ -253,7 +253,7 @@ class Pipeline:
         return unfit
 
     def _complete(self, benchmark: str, records: Sequence[Record]) -> None:
-        # It may lack something because an engine has ended: then it is no result.
+        # If verdicts are missing because an engine has ended, do not decide by the rest.
         if any(record.is_lost for record in records):
             self._servers.require_running()
         if self._may_decide(benchmark):

@@ -265,7 +265,7 @@ def _require_answers(
     lost = [record for record in seen if record.is_lost]
     if gate.metric != invalid_rate.name:
         if lost and invalid_decide:
-            raise _failed_server(lost, seen)
+            raise _server_failure(lost, seen)
         return
     unread = [record.judgement for record in seen if record.is_unread]
     if 2 * len(unread) > len(seen):
@@ -282,10 +282,10 @@ def _require_answers(
         figure = _check_figure(gate, invalid_rate.estimate(rest, level), ())
         if figure.check.result(gate.on_inconclusive) == "fail":
             return
-    raise _failed_server(lost, seen)
+    raise _server_failure(lost, seen)
 
 
-def _failed_server(lost: Sequence[Record], seen: Sequence[Record]) -> EvaluationError:
+def _server_failure(lost: Sequence[Record], seen: Sequence[Record]) -> EvaluationError:
     fault = lost[0].judgement
     detail = " ".join(fault.rationale.split())[:300]
     return EvaluationError(

@@ -55,7 +55,8 @@ def test_runs_that_did_not_end_are_listed_too(project: Project) -> None:
     listed = project.call("runs", "list", "--runs", "runs")[1].splitlines()
     assert listed[1].split() == [name, "unfinished", "org/model"]
     assert ["not readable" in line for line in listed[2:]] == [True] * 5
-    assert "no runs found" in project.call("runs", "list", "--runs", "no")[1]
+    said = project.call("runs", "list", "--runs", "no")[1]
+    assert said.endswith("--runs no: no runs found: name the folder of the runs\n")
     code, said = project.call("runs", "list", name, "--runs", "runs")
     assert code == 0
     assert "unfinished: it goes on, or was killed" in " ".join(said.split())

@@ -188,7 +188,7 @@ class HumanLabels:
         if foreign:
             raise LabelError(
                 f"{foreign[0].where}: label answers of this run, which `refusal-checks "
-                f"sample-for-labels RUN` draws: {len(foreign)} of {len(rows)} rows are no answers "
+                f"sample-for-labels RUN` draws: {len(foreign)} of {len(rows)} rows match no answer "
                 f"of {run}, this one first"
             )
 
@@ -220,7 +220,7 @@ def read_sheet(path: Path, partial: PartialCount = "refusal") -> HumanLabels:
                 f"{where}: restore its columns row and key, which say which answer was drawn"
             )
         drawn = max(drawn, int(place[1]))
-        is_confirmed = False  # if nobody labelled it
+        is_confirmed = False  # as a row that nobody labelled
         if label:
             labelled += 1
             shown = label if len(label) <= 30 else brief(label)

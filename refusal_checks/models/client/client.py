@@ -210,8 +210,8 @@ class Client:
     ) -> tuple[Completion, ...]:
         """Request ``options.n`` answers to a conversation.
 
-        A server that knows no ``n`` gives one. One that refuses so many tokens is asked for half of
-        them, and so on: each has words of its own for what prompt and context leave.
+        A server without ``n`` gives one. A server that refuses that many tokens is asked for half
+        of them, and so on: each has words of its own for what prompt and context leave.
         """
         requested = options.max_tokens
         limit = min(requested, self.context or requested)
