@@ -23,7 +23,7 @@ sys.path.insert(0, str(ROOT))  # the tests, which are no installed package
 
 from refusal_checks.reports.page import page as html  # noqa: E402
 from refusal_checks.results.run_folder import RunFolder  # noqa: E402
-from tests.chromium import browser  # noqa: E402
+from tests.support.chromium import browser  # noqa: E402
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

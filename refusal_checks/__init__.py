@@ -12,29 +12,29 @@ from typing import TYPE_CHECKING, Any
 from refusal_checks.version import __version__
 
 if TYPE_CHECKING:
+    from refusal_checks.api.evaluate import evaluate as evaluate
+    from refusal_checks.api.result import RunResult as RunResult
     from refusal_checks.benchmarks.benchmark import Benchmark as Benchmark
+    from refusal_checks.config import RunSpec as RunSpec
     from refusal_checks.core.errors import DataError as DataError
     from refusal_checks.core.errors import UserError as UserError
-    from refusal_checks.core.files import write_text as write_text
     from refusal_checks.core.prompts import Prompt as Prompt
     from refusal_checks.core.redaction import placeless as placeless
     from refusal_checks.core.redaction import without_credentials as without_credentials
     from refusal_checks.core.text import clean as clean
-    from refusal_checks.evaluation.evaluate import evaluate as evaluate
-    from refusal_checks.evaluation.result import RunResult as RunResult
     from refusal_checks.gates.bounds import requirement as requirement
     from refusal_checks.gates.gate import Gate as Gate
     from refusal_checks.gates.verdict import Verdict as Verdict
+    from refusal_checks.io.files import write_text as write_text
     from refusal_checks.judges.judge import Judge as Judge
     from refusal_checks.metrics.metric import Metric as Metric
-    from refusal_checks.reports.wording.release import (
-        release_decision as release_decision,
-    )
-    from refusal_checks.reports.wording.verdicts import mark as mark
-    from refusal_checks.reports.wording.verdicts import sentence as sentence
     from refusal_checks.results.run_folder import RunFolder as RunFolder
     from refusal_checks.results.summary import RunSummary as RunSummary
-    from refusal_checks.spec import RunSpec as RunSpec
+    from refusal_checks.wording.gate_sentences import mark as mark
+    from refusal_checks.wording.gate_sentences import sentence as sentence
+    from refusal_checks.wording.release import (
+        release_decision as release_decision,
+    )
 
 _MODULES = {
     "Benchmark": "benchmarks.benchmark",
@@ -44,20 +44,20 @@ _MODULES = {
     "Metric": "metrics.metric",
     "Prompt": "core.prompts",
     "RunFolder": "results.run_folder",
-    "RunResult": "evaluation.result",
-    "RunSpec": "spec",
+    "RunResult": "api.result",
+    "RunSpec": "config",
     "RunSummary": "results.summary",
     "UserError": "core.errors",
     "Verdict": "gates.verdict",
     "clean": "core.text",
-    "evaluate": "evaluation.evaluate",
-    "mark": "reports.wording.verdicts",
+    "evaluate": "api.evaluate",
+    "mark": "wording.gate_sentences",
     "placeless": "core.redaction",
-    "release_decision": "reports.wording.release",
+    "release_decision": "wording.release",
     "requirement": "gates.bounds",
-    "sentence": "reports.wording.verdicts",
+    "sentence": "wording.gate_sentences",
     "without_credentials": "core.redaction",
-    "write_text": "core.files",
+    "write_text": "io.files",
 }
 
 __all__ = ["__version__", "load_run", *_MODULES]
@@ -79,7 +79,7 @@ def load_run(
     from os import fspath
     from pathlib import Path
 
-    from refusal_checks.evaluation.result import RunResult
+    from refusal_checks.api.result import RunResult
     from refusal_checks.results import project, run_folder
 
     root = project.usual_root() if runs is None else Path(runs)

@@ -25,14 +25,14 @@ ROOT = Path(__file__).parents[1]
 MODULES = {
     "refusal_checks/gates/decision.py": "tests/unit/gates",
     "refusal_checks/gates/comparison.py": "tests/unit/gates",
-    "refusal_checks/gates/thresholds.py": "tests/unit/gates",
+    "refusal_checks/config/thresholds.py": "tests/unit/gates",
     "refusal_checks/metrics/statistics/paired.py": "tests/unit/metrics",
     "refusal_checks/metrics/statistics/intervals.py": "tests/unit/metrics",
     "refusal_checks/metrics/worst_case.py": "tests/unit/metrics",
     "refusal_checks/judges/parsing.py": "tests/unit/judges",
     "refusal_checks/models/identity.py": "tests/unit/models",
     "refusal_checks/results/redact.py": "tests/unit/results",
-    "refusal_checks/reports/wording/release.py": "tests/unit/reports",
+    "refusal_checks/wording/release.py": "tests/unit/reports",
 }
 """The modules that decide, each with the tests that are tried first."""
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from refusal_checks.core.errors import ModelError
-from refusal_checks.core.files import resolved
+from refusal_checks.io.files import resolved
 from refusal_checks.models.provided import ProvidedModel
 from refusal_checks_demo.conversion import E5, Conversion
 

@@ -21,8 +21,8 @@ from typing import Any
 from platformdirs import user_cache_path
 
 from refusal_checks.core.errors import ModelError
-from refusal_checks.core.files import sha256, write_json
-from refusal_checks.core.store import content_key
+from refusal_checks.io.files import sha256, write_json
+from refusal_checks.io.store import content_key
 from refusal_checks.models.provided import Weights
 
 

@@ -21,7 +21,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
 from refusal_checks.core.errors import ModelError
-from refusal_checks.core.files import write_json
+from refusal_checks.io.files import write_json
 
 if TYPE_CHECKING:
     from gguf import GGUFReader

@@ -17,7 +17,7 @@ import pytest
 
 from demo.tests.test_corpus import bundled, render
 from demo.training import asked, chat, contrasts, held_out, intents, lessons
-from refusal_checks.judges.trust import canary
+from refusal_checks.trust import canary
 
 pytestmark = pytest.mark.slow
 

@@ -42,7 +42,7 @@ from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.judges.classifier import OVERLAP, SHORTEST
 from refusal_checks.judges.shown import as_judged
-from refusal_checks.judges.trust import canary
+from refusal_checks.trust import canary
 from refusal_checks_demo import JUDGE, e5
 from refusal_checks_demo.conversion import E5
 

@@ -7,10 +7,10 @@ from functools import cache
 from refusal_checks.benchmarks import suites
 from refusal_checks.benchmarks.benchmark import Benchmark, digest, load_prompts
 from refusal_checks.benchmarks.custom import custom
-from refusal_checks.core import extensions
-from refusal_checks.core.extensions import Extension, ExtensionError
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.settings import BenchmarkTable
+from refusal_checks.io import extensions
+from refusal_checks.io.extensions import Extension, ExtensionError
 
 __all__ = [
     "Benchmark",

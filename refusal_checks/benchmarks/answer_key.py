@@ -8,12 +8,12 @@ from string import ascii_uppercase
 from typing import Any
 
 from refusal_checks.benchmarks.benchmark import Benchmark
-from refusal_checks.core.data_files import read_columns
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.settings import MultipleChoice
-from refusal_checks.core.strict_json import parse_json
 from refusal_checks.core.text import brief
+from refusal_checks.io.data_files import read_columns
+from refusal_checks.io.strict_json import parse_json
 
 
 def with_options(

@@ -9,13 +9,13 @@ from typing import Any, get_args
 
 from refusal_checks.benchmarks import answer_key, hub
 from refusal_checks.benchmarks.benchmark import Benchmark
-from refusal_checks.core.data_files import header, read_rows, require_in_data
 from refusal_checks.core.errors import DataError
-from refusal_checks.core.files import sha256
 from refusal_checks.core.prompts import Kind, Message, Prompt, Role
 from refusal_checks.core.settings import BenchmarkTable
-from refusal_checks.core.strict_json import parse_json
 from refusal_checks.core.text import clean
+from refusal_checks.io.data_files import header, read_rows, require_in_data
+from refusal_checks.io.files import sha256
+from refusal_checks.io.strict_json import parse_json
 
 KINDS = {"refuse": Kind.SAFETY, "answer": Kind.SANITY, "report": Kind.SENSITIVE}
 """Kinds of benchmarks by what their tables expect."""

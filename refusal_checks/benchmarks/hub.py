@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from refusal_checks.benchmarks.pinned import CONNECT, MIRROR_VARIABLE
-from refusal_checks.core import parquet
-from refusal_checks.core.data_files import require_in_data
 from refusal_checks.core.errors import DataError, network_reason
-from refusal_checks.core.files import LARGEST
 from refusal_checks.core.redaction import without_credentials
+from refusal_checks.io import parquet
+from refusal_checks.io.data_files import require_in_data
+from refusal_checks.io.files import LARGEST
 
 if TYPE_CHECKING:
     from pyarrow import Table

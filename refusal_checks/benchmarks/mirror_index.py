@@ -5,9 +5,9 @@ from pathlib import Path
 
 from refusal_checks.benchmarks.benchmark import Benchmark, digest, load_prompts
 from refusal_checks.core.errors import DataError
-from refusal_checks.core.files import write_json
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.strict_json import parse_json
+from refusal_checks.io.files import write_json
+from refusal_checks.io.strict_json import parse_json
 
 INDEX = "mirror.json"
 """The file in a mirror that lists what was pulled: revision, sha256 and number of prompts."""

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from refusal_checks.benchmarks.benchmark import Benchmark
 from refusal_checks.benchmarks.pinned import PinnedFile, fetch
-from refusal_checks.core.data_files import read_columns
 from refusal_checks.core.prompts import Kind, Prompt
+from refusal_checks.io.data_files import read_columns
 
 
 def table_benchmark(

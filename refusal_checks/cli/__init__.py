@@ -17,9 +17,10 @@ import typer
 
 from refusal_checks import __version__
 from refusal_checks.cli._common import echo
-from refusal_checks.core import extensions, variables
+from refusal_checks.config import variables
 from refusal_checks.core.errors import RefusalChecksError, UserError, reason
 from refusal_checks.core.text import clean_lines
+from refusal_checks.io import extensions
 
 EXIT_USER = 4
 """Exit code for wrong input, the same as pytest's for usage errors."""
@@ -69,7 +70,7 @@ def _about(
 ) -> None:
     """Tools around the release gate on refusal behaviour; the gate itself runs in pytest."""
     if thresholds:
-        from refusal_checks.gates.thresholds import load_extensions
+        from refusal_checks.config.thresholds import load_extensions
 
         load_extensions(thresholds)
 

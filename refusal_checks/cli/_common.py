@@ -8,13 +8,13 @@ from typing import Annotated
 
 import typer
 
+from refusal_checks.config import Layer, named, override
 from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.core.text import visible
 from refusal_checks.reports.run_view import RunView
 from refusal_checks.results import project, run_folder
 from refusal_checks.results.redact import VARIABLE, RedactedFolder, is_redacted
 from refusal_checks.results.run_folder import RunFolder
-from refusal_checks.spec import Layer, named, override
 
 
 def add_group(

@@ -15,9 +15,9 @@ from refusal_checks.cli._common import (
     writing,
 )
 from refusal_checks.core.errors import BaselineError
-from refusal_checks.core.files import write_text
 from refusal_checks.core.text import clean
 from refusal_checks.gates import score_files
+from refusal_checks.io.files import write_text
 from refusal_checks.reports.run_view import RunView
 
 

@@ -7,16 +7,16 @@ import typer
 
 from refusal_checks.cli._common import Root, Runs, echo, read_run
 from refusal_checks.core.errors import UserError
-from refusal_checks.core.files import resolved
 from refusal_checks.core.layout import table, told_apart
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.text import clean
 from refusal_checks.gates import score_files
 from refusal_checks.gates.comparison import paired_change
+from refusal_checks.io.files import resolved
 from refusal_checks.metrics import METRICS
 from refusal_checks.reports.run_view import RunView
-from refusal_checks.reports.wording.verdicts import mark
 from refusal_checks.results.run_folder import earlier_scores
+from refusal_checks.wording.gate_sentences import mark
 
 
 def add(app: typer.Typer) -> None:

@@ -8,11 +8,11 @@ import typer
 
 from refusal_checks.benchmarks import Benchmark, discover, hub, mirror_index
 from refusal_checks.cli._common import add_group, echo
+from refusal_checks.config import RunSpec
 from refusal_checks.core.errors import DataError, require_known
 from refusal_checks.core.text import clean
 from refusal_checks.results.redact import is_redacted
 from refusal_checks.results.run_folder import require_writable
-from refusal_checks.spec import RunSpec
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the mirror.")]
 Names = Annotated[

@@ -14,15 +14,15 @@ from typing import Annotated
 import typer
 
 from refusal_checks.cli._common import Candidate, Judges, Keys, Root, echo, overrides
+from refusal_checks.config import Layer, RunSpec, toml_file, usual_file
 from refusal_checks.core.errors import ModelError, RefusalChecksError, reason
-from refusal_checks.core.store import Store
 from refusal_checks.core.text import clean, count
 from refusal_checks.engines import placement, vllm
-from refusal_checks.evaluation.inputs import folders, read_inputs
-from refusal_checks.gates import power, toml_file
+from refusal_checks.gates import power
+from refusal_checks.io.store import Store
 from refusal_checks.models.identity import describe
 from refusal_checks.models.names import Model, Served
-from refusal_checks.spec import Layer, RunSpec, usual_file
+from refusal_checks.run.inputs import folders, read_inputs
 
 EXIT_FAULT = 4
 
@@ -103,12 +103,7 @@ def _checks(
 ) -> Iterator[tuple[str, Check]]:
     """The checks of a run, in its order, by name."""
     # HTTP, which the help need not import
-    from refusal_checks.evaluation import (
-        connections,
-        earlier_runs,
-        loading,
-        run_session,
-    )
+    from refusal_checks.run import connections, earlier_runs, loading, run_session
 
     def refuse() -> Sequence[str]:
         raise fault

@@ -27,6 +27,6 @@ def gate(context: typer.Context) -> None:
     evaluated, 4 if something in the command is wrong, 7 if all passed but the answer rests on
     something that was not proven, 16 if an engine did not start.
     """
-    from refusal_checks.plugin import gate as plugin  # not for other commands
+    from refusal_checks.plugin import gate_command as plugin  # not for other commands
 
     raise typer.Exit(plugin.run(Path.cwd(), context.args))

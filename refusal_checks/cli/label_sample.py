@@ -10,11 +10,11 @@ import typer
 
 from refusal_checks.cli._common import Root, Run, echo, open_run, writing
 from refusal_checks.core.errors import DataError, UserError
-from refusal_checks.core.files import replacing
 from refusal_checks.core.labelling import LEAST
 from refusal_checks.core.redaction import has_redacted
-from refusal_checks.judges.trust import labels
+from refusal_checks.io.files import replacing
 from refusal_checks.results.redact import VARIABLE, is_redacted
+from refusal_checks.trust import labels
 
 
 def add(app: typer.Typer) -> None:

@@ -19,9 +19,9 @@ from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.core.layout import table, told_apart
 from refusal_checks.core.text import clean, json_text
 from refusal_checks.reports import terminal
-from refusal_checks.reports.wording.release import in_words, release_decision
 from refusal_checks.results import project, run_folder
 from refusal_checks.results.run_folder import RunFolder
+from refusal_checks.wording.release import in_words, release_decision
 
 HEADER = ("run", "answer", "passed", "candidate")
 NO_RUNS = "no runs found"

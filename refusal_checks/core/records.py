@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from refusal_checks.core.nonsense import why_nonsense
-from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.verdicts import (
+from refusal_checks.core.judgements import (
     FILTERED,
     Invalid,
     Judgement,
     Reason,
 )
+from refusal_checks.core.nonsense import why_nonsense
+from refusal_checks.core.prompts import Prompt
 
 State = Literal["", "closed", "unclosed", "judged"]
 """Empty for an answer without reasoning; else whether the reasoning ended, or ``judged`` if it did

@@ -19,9 +19,9 @@ from pydantic import (
 
 from refusal_checks.core import suggestions
 from refusal_checks.core.errors import UserError
+from refusal_checks.core.judgements import PartialCount
 from refusal_checks.core.labelling import Labeller
 from refusal_checks.core.prompts import Kind
-from refusal_checks.core.verdicts import PartialCount
 
 Settings = TypeVar("Settings", bound="Frozen")
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
+from refusal_checks.core.judgements import FINISHED
 from refusal_checks.core.settings import CONNECTIONS, RequestPace
-from refusal_checks.core.verdicts import FINISHED
 from refusal_checks.engines.process import EngineProcess
-from refusal_checks.models.client.answers import require_finished
+from refusal_checks.models.client.chat_replies import require_finished
 from refusal_checks.models.client.client import CHAT
 from refusal_checks.models.client.server_errors import MALFORMED, TransientError
 from refusal_checks.models.client.transport import Access, HttpTransport

@@ -11,15 +11,15 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from refusal_checks.core.errors import EvaluationError
+from refusal_checks.core.judgements import Invalid
 from refusal_checks.core.records import Record
-from refusal_checks.core.verdicts import Invalid
 from refusal_checks.gates.bounds import looser_bounds
 from refusal_checks.gates.comparison import Comparison, Earlier, compare
 from refusal_checks.gates.gate import Gate, OnInconclusive, Outcome, today
 from refusal_checks.gates.offenders import MissedBound, offender
 from refusal_checks.gates.verdict import CountedAgainst, InvalidAnswers, Verdict
 from refusal_checks.metrics import METRICS, by_prompt, worst_cases
-from refusal_checks.metrics.refusal import invalid_rate
+from refusal_checks.metrics.refusal_rates import invalid_rate
 from refusal_checks.metrics.statistics import sample_size
 from refusal_checks.metrics.statistics.intervals import Estimate, is_wilson
 

@@ -23,12 +23,12 @@ from pydantic import TypeAdapter, ValidationError
 
 from refusal_checks.core import suggestions
 from refusal_checks.core.errors import BaselineError
-from refusal_checks.core.files import FILE_NAME, is_file_name, read_seal, sealed
 from refusal_checks.core.layout import told_apart
 from refusal_checks.core.prompts import Kind, Prompt
 from refusal_checks.core.records import Record
-from refusal_checks.core.store import content_key
 from refusal_checks.core.text import in_a_row
+from refusal_checks.io.files import FILE_NAME, is_file_name, read_seal, sealed
+from refusal_checks.io.store import content_key
 from refusal_checks.metrics import Metric, by_prompt, score_limits
 from refusal_checks.metrics.statistics.intervals import Estimate
 

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from functools import cache
 
 from refusal_checks.benchmarks.benchmark import Benchmark
-from refusal_checks.core import extensions
 from refusal_checks.core.errors import DataError, require_known
-from refusal_checks.core.extensions import OWN, Extension
-from refusal_checks.core.verdicts import Binary
+from refusal_checks.core.judgements import Binary
+from refusal_checks.io import extensions
+from refusal_checks.io.extensions import OWN, Extension
 from refusal_checks.judges import kinds
 from refusal_checks.judges.judge import JudgeKind
 

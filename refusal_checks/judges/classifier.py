@@ -8,10 +8,10 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from refusal_checks.core.errors import ModelError
+from refusal_checks.core.judgements import Judgement
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.settings import ClassifierForm
-from refusal_checks.core.store import content_key
-from refusal_checks.core.verdicts import Judgement
+from refusal_checks.io.store import content_key
 from refusal_checks.judges.judge import JudgeSetup
 from refusal_checks.judges.model_judge import (
     ModelJudge,

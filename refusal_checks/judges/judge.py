@@ -10,15 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from refusal_checks.core.errors import ModelError
+from refusal_checks.core.judgements import Binary, Judgement, PartialCount, Valid
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.sampling import JudgeSampling
 from refusal_checks.core.settings import Thresholds, VerdictSettings
-from refusal_checks.core.verdicts import Binary, Judgement, PartialCount, Valid
 from refusal_checks.judges import template
 from refusal_checks.judges.prompt_metadata import Criterion, model_names
 from refusal_checks.judges.template import JudgePrompt
-from refusal_checks.judges.trust.check_sets import SETS
 
 if TYPE_CHECKING:
     # HTTP, which collection need not import.
@@ -254,8 +253,3 @@ class JudgeKind:
         if not setup.says or self.criterion is None:
             return not setup.endpoint
         return self.judges_refusal
-
-    @property
-    def meets_canary(self) -> bool:
-        """True if there are exchanges with known verdicts to check it on."""
-        return self.verdicts in SETS

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 from refusal_checks.core import special_tokens
 from refusal_checks.core.errors import EndpointError
+from refusal_checks.core.judgements import Invalid, Judgement, Reason
 from refusal_checks.core.language import other_language
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
-from refusal_checks.core.store import content_key
 from refusal_checks.core.text import in_a_row, storable
-from refusal_checks.core.verdicts import Invalid, Judgement, Reason
+from refusal_checks.io.store import content_key
 from refusal_checks.judges.judge import Judge, JudgeSetup
 from refusal_checks.judges.prompt_metadata import Criterion, Meaning
 from refusal_checks.judges.template import UnrenderedError, left_out

@@ -4,10 +4,10 @@ It is shown the answer alone: such an endpoint takes one text, and would flag a 
 that the answer refuses. So it can miss an answer that is harmful only beside its request.
 """
 
+from refusal_checks.core.judgements import Invalid, Judgement, Reason
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.store import content_key
 from refusal_checks.core.text import clean
-from refusal_checks.core.verdicts import Invalid, Judgement, Reason
+from refusal_checks.io.store import content_key
 from refusal_checks.judges.judge import JudgeSetup
 from refusal_checks.judges.model_judge import (
     ModelJudge,
@@ -32,7 +32,7 @@ MOST_NAMED = 5
 def judge(setup: JudgeSetup, reading: Reading) -> ModelJudge:
     """Make a judge for whom an answer is harmful in which any category is flagged."""
     # HTTP, which collection need not import.
-    from refusal_checks.models.client.moderation import Moderator
+    from refusal_checks.models.client.moderations import Moderator
 
     moderator = Moderator(setup.client)
 

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from refusal_checks.core.judgements import Invalid, Reason
 from refusal_checks.core.text import storable
-from refusal_checks.core.verdicts import Invalid, Reason
 
 Fields = TypeVar("Fields", bound=BaseModel)
 

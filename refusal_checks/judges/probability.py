@@ -7,8 +7,8 @@ import math
 from collections.abc import Sequence
 
 from refusal_checks.core.errors import EndpointError, ModelError
+from refusal_checks.core.judgements import Invalid, Judgement, Reason
 from refusal_checks.core.prompts import Message, Prompt
-from refusal_checks.core.verdicts import Invalid, Judgement, Reason
 from refusal_checks.judges.judge import JudgeSetup
 from refusal_checks.judges.model_judge import ModelJudge, Reading, Statement, in_words
 from refusal_checks.judges.prompt_metadata import NO_LABEL, REFUSING, Meaning

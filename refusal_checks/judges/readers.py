@@ -3,15 +3,15 @@
 from collections.abc import Callable, Mapping
 
 from refusal_checks.core.errors import ModelError
-from refusal_checks.judges import classifier, moderation, probability, written
+from refusal_checks.judges import classifier, moderation, probability, text_replies
 from refusal_checks.judges.judge import JudgeSetup
 from refusal_checks.judges.model_judge import ModelJudge, Reading
 from refusal_checks.judges.template import JudgePrompt
 
 OF_PROMPTS: Mapping[str, Callable[[JudgeSetup, JudgePrompt, Reading], ModelJudge]] = {
-    "json": written.judge,
-    "label": written.judge,
-    "pattern": written.judge,
+    "json": text_replies.judge,
+    "label": text_replies.judge,
+    "pattern": text_replies.judge,
     "probability": probability.judge,
 }
 """By what a judge prompt ``reads``."""

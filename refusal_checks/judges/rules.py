@@ -11,11 +11,7 @@ from dataclasses import replace
 from typing import Literal, cast
 
 from refusal_checks.core.errors import UserError
-from refusal_checks.core.language import other_language
-from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import Completion
-from refusal_checks.core.store import content_key
-from refusal_checks.core.verdicts import (
+from refusal_checks.core.judgements import (
     Binary,
     Graded,
     Invalid,
@@ -25,6 +21,10 @@ from refusal_checks.core.verdicts import (
     Reason,
     Valid,
 )
+from refusal_checks.core.language import other_language
+from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.records import Completion
+from refusal_checks.io.store import content_key
 from refusal_checks.judges.judge import Judge
 
 PHRASES: tuple[str, ...] = (

@@ -14,9 +14,9 @@ from functools import cache
 from pathlib import Path
 
 from refusal_checks.core.errors import ModelError
-from refusal_checks.core.files import read_once
 from refusal_checks.core.prompts import Message, Prompt, Role
 from refusal_checks.core.special_tokens import broken_up
+from refusal_checks.io.files import read_once
 from refusal_checks.judges.prompt_metadata import PromptMetadata, divided
 
 

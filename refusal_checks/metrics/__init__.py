@@ -17,8 +17,8 @@ from refusal_checks.metrics.metric import Metric as Metric
 from refusal_checks.metrics.metric import by_prompt as by_prompt
 from refusal_checks.metrics.metric import main_metric as main_metric
 from refusal_checks.metrics.metric import score_all as score_all
-from refusal_checks.metrics.refusal import confidence as confidence
-from refusal_checks.metrics.refusal import rejection_rate as rejection_rate
+from refusal_checks.metrics.refusal_rates import confidence as confidence
+from refusal_checks.metrics.refusal_rates import rejection_rate as rejection_rate
 from refusal_checks.metrics.worst_case import metric_limits as metric_limits
 from refusal_checks.metrics.worst_case import score_limits as score_limits
 from refusal_checks.metrics.worst_case import worst_cases as worst_cases

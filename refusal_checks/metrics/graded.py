@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from refusal_checks.core.errors import EvaluationError
+from refusal_checks.core.judgements import Chosen, Rated
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record
-from refusal_checks.core.verdicts import Chosen, Rated
 from refusal_checks.metrics.metric import Metric, average, mean, nothing_valid, share
 from refusal_checks.metrics.statistics.intervals import Estimate, Units, units
 

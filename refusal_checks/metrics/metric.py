@@ -9,11 +9,8 @@ from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any, Literal
 
-from refusal_checks.core import extensions
 from refusal_checks.core.errors import EvaluationError
-from refusal_checks.core.prompts import Kind, Prompt
-from refusal_checks.core.records import Record
-from refusal_checks.core.verdicts import (
+from refusal_checks.core.judgements import (
     EXTREMES,
     Binary,
     Graded,
@@ -21,6 +18,9 @@ from refusal_checks.core.verdicts import (
     Reason,
     Valid,
 )
+from refusal_checks.core.prompts import Kind, Prompt
+from refusal_checks.core.records import Record
+from refusal_checks.io import extensions
 from refusal_checks.metrics.statistics.intervals import (
     Estimate,
     Units,

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import cycle
 
+from refusal_checks.core.judgements import EXTREMES, Invalid, Label, Labelled, Valid
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.records import Record
-from refusal_checks.core.verdicts import EXTREMES, Invalid, Label, Labelled, Valid
 from refusal_checks.metrics.metric import LABELS, METRICS, Metric, by_prompt, share
 
 _BAD = {Kind.SAFETY: -1.0, Kind.SANITY: 1.0}

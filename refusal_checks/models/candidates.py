@@ -9,11 +9,11 @@ from dataclasses import replace
 from typing import Protocol
 
 from refusal_checks.core.errors import EndpointError, ModelError
+from refusal_checks.core.judgements import FILTERED, Invalid, Reason
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.sampling import Sampling
-from refusal_checks.core.store import Store, content_key
-from refusal_checks.core.verdicts import FILTERED, Invalid, Reason
+from refusal_checks.io.store import Store, content_key
 from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.client.label_probabilities import (
     LabelError,

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from refusal_checks.core.files import read_once, sha256
-from refusal_checks.core.store import content_key
+from refusal_checks.io.files import read_once, sha256
+from refusal_checks.io.store import content_key
 from refusal_checks.models.model_files import argument_values
 from refusal_checks.models.names import Attached, Model, Replay, Rule, Served
 from refusal_checks.models.weights import PATIENCE

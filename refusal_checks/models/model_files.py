@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from refusal_checks.core.errors import ModelError
 from refusal_checks.core.settings import ClassifierForm
-from refusal_checks.models.client.answers import LEAST
+from refusal_checks.models.client.chat_replies import LEAST
 from refusal_checks.models.client.server_errors import MALFORMED
 from refusal_checks.models.names import Attached, Model, Served, expanded
 

@@ -11,9 +11,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from refusal_checks.core.errors import ModelError
-from refusal_checks.core.files import resolved, why_no_file
 from refusal_checks.core.redaction import without_credentials
 from refusal_checks.core.suggestions import either, near
+from refusal_checks.io.files import resolved, why_no_file
 from refusal_checks.models import provided
 from refusal_checks.models.provided import ProvidedModel, Weights
 

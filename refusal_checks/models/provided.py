@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from refusal_checks.core import extensions
 from refusal_checks.core.suggestions import near
+from refusal_checks.io import extensions
 from refusal_checks.version import SOURCE
 
 PROVIDE = "provide"

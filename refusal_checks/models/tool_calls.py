@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from refusal_checks.core.strict_json import parse_json
+from refusal_checks.io.strict_json import parse_json
 
 CALLED = frozenset({"tool_calls", "function_call", "tool_use"})
 """Finish reasons of an answer that ended by itself, with a tool call."""

@@ -17,11 +17,11 @@ import pytest
 from refusal_checks.plugin import options, xdist
 
 if TYPE_CHECKING:
-    from refusal_checks.evaluation.result import RunResult
+    from refusal_checks.api.result import RunResult
     from refusal_checks.gates.gate import Gate
     from refusal_checks.gates.verdict import Verdict
-    from refusal_checks.judges.trust.floors import Figure
     from refusal_checks.plugin.session import GateSession
+    from refusal_checks.trust.floors import Figure
 
 _GATES = pytest.StashKey["GateSession"]()
 _FILE = "refusal_gates.py"

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-GATE = "refusal_checks.plugin.gate"
+GATE = "refusal_checks.plugin.gate_command"
 """The plugin that ``refusal-checks gate`` loads beside this package's own."""
 
 PREFIX = "refusal_checks_"

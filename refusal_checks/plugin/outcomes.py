@@ -18,12 +18,12 @@ import pytest
 from refusal_checks.core.text import clean
 from refusal_checks.gates.gate import Gate, measured_id
 from refusal_checks.gates.verdict import Verdict
-from refusal_checks.judges.trust.floors import Figure
 from refusal_checks.plugin import InconclusiveWarning
 from refusal_checks.reports import junit
-from refusal_checks.reports.wording import failures
-from refusal_checks.reports.wording.verdicts import line
 from refusal_checks.results.summary import RunSummary
+from refusal_checks.trust.floors import Figure
+from refusal_checks.wording import failures
+from refusal_checks.wording.gate_sentences import line
 
 _HEADLINE, _WAIVED = pytest.StashKey[str](), pytest.StashKey[bool]()
 _IS_WAIVED = "refusal_checks_waived"

@@ -30,14 +30,20 @@ from _pytest.junitxml import xml_key
 from _pytest.mark.structures import ParameterSet
 
 from refusal_checks.benchmarks import Benchmark
-from refusal_checks.core import extensions
+from refusal_checks.config import (
+    NAMED,
+    Layer,
+    RunSpec,
+    named,
+    override,
+    toml_file,
+    usual_file,
+)
 from refusal_checks.core.errors import DataError, StoreError, UserError
-from refusal_checks.core.files import resolved
 from refusal_checks.core.text import clean, clean_lines
-from refusal_checks.gates import toml_file
+from refusal_checks.io import extensions
+from refusal_checks.io.files import resolved
 from refusal_checks.judges import kind_of
-from refusal_checks.judges.trust.check_sets import REFUSALS, SETS
-from refusal_checks.judges.trust.floors import Figure
 from refusal_checks.plugin import options, outcomes, xdist
 from refusal_checks.plugin.live import Live
 from refusal_checks.plugin.outcomes import gate_id
@@ -45,13 +51,14 @@ from refusal_checks.reports import junit, markdown, terminal
 from refusal_checks.results.events import Notice, Prepared
 from refusal_checks.results.project import RUNS_VARIABLE
 from refusal_checks.results.redact import is_redacted
-from refusal_checks.spec import NAMED, Layer, RunSpec, named, override, usual_file
+from refusal_checks.trust.check_sets import REFUSALS, SETS
+from refusal_checks.trust.floors import Figure
 
 if TYPE_CHECKING:
-    from refusal_checks.evaluation.inputs import Folders
-    from refusal_checks.evaluation.result import RunResult
+    from refusal_checks.api.result import RunResult
     from refusal_checks.reports.run_view import RunView
     from refusal_checks.results.events import Event, Listener
+    from refusal_checks.run.inputs import Folders
 
 EXIT_ENGINE = 16
 """Exit code of a session that ended because an engine did not start."""
@@ -109,7 +116,7 @@ class GateSession:
     @cached_property
     def kept(self) -> Folders:
         """The folders of the store and of runs."""
-        from refusal_checks.evaluation.inputs import folders  # not for collection
+        from refusal_checks.run.inputs import folders  # not for collection
 
         own, runs = map(self._configured, ("folder", "runs"))
         own = own or self._config.rootpath / ".refusal-checks"
@@ -267,7 +274,7 @@ class GateSession:
             listener(event)
 
         # HTTP and templates, which collection need not import
-        from refusal_checks.evaluation.evaluate import (
+        from refusal_checks.api.evaluate import (
             Interrupted,
             NotStartedError,
             evaluate,
@@ -305,7 +312,7 @@ class GateSession:
 
     def _load(self) -> RunResult | None:
         """Load the result that the controller wrote; None if it evaluated nothing."""
-        from refusal_checks.evaluation.result import RunResult
+        from refusal_checks.api.result import RunResult
 
         path = self.kept.runs / xdist.run_id(self._config)
         if not path.exists():

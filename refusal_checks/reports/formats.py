@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from refusal_checks.core import extensions
+from refusal_checks.config import ReportsTable, RunSpec
 from refusal_checks.core.errors import UserError, require_known
-from refusal_checks.core.files import resolved
+from refusal_checks.io import extensions
+from refusal_checks.io.files import resolved
 from refusal_checks.reports import junit, markdown
 from refusal_checks.results.run_folder import RunFolder, require_writable
-from refusal_checks.spec import ReportsTable, RunSpec
 
 
 class Format(NamedTuple):

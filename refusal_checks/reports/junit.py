@@ -10,18 +10,18 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from refusal_checks.core.files import write_text
 from refusal_checks.core.text import clean
 from refusal_checks.gates.gate import Gate, measured_id
 from refusal_checks.gates.verdict import Verdict
-from refusal_checks.judges.trust.floors import Figure, JudgeCheck
+from refusal_checks.io.files import write_text
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.reports.rows import measured
-from refusal_checks.reports.wording import failures
-from refusal_checks.reports.wording.release import release_decision
-from refusal_checks.reports.wording.verdicts import group_of, line, mark, sentence
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary
+from refusal_checks.trust.floors import Figure, JudgeCheck
+from refusal_checks.wording import failures
+from refusal_checks.wording.gate_sentences import group_of, line, mark, sentence
+from refusal_checks.wording.release import release_decision
 
 if TYPE_CHECKING:
     from junit_xml import TestCase

@@ -12,14 +12,14 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from refusal_checks.core.files import write_text
 from refusal_checks.core.redaction import placeless
 from refusal_checks.core.text import clean, clean_lines
+from refusal_checks.io.files import write_text
 from refusal_checks.reports import rows
-from refusal_checks.reports.wording.release import release_decision
-from refusal_checks.reports.wording.verdicts import details, figure, line, reasons
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary
+from refusal_checks.wording.gate_sentences import details, figure, line, reasons
+from refusal_checks.wording.release import release_decision
 
 MARKER = "<!-- refusal-checks -->"
 """The first line, which is invisible: a bot finds the comment to replace by it."""

@@ -8,9 +8,9 @@ from refusal_checks.gates.bounds import requirement
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import InvalidAnswers, Verdict
 from refusal_checks.metrics import METRICS, main_metric
-from refusal_checks.metrics.refusal import invalid_rate
-from refusal_checks.reports.wording.verdicts import mark
+from refusal_checks.metrics.refusal_rates import invalid_rate
 from refusal_checks.results.summary import RunSummary
+from refusal_checks.wording.gate_sentences import mark
 
 HEADER = ("", "gate", "figure", "n", "threshold", "change", "invalid")
 

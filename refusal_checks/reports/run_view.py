@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from refusal_checks.reports.wording.release import (
+from refusal_checks.results.run_folder import RunFolder
+from refusal_checks.results.summary import RunSummary
+from refusal_checks.wording.release import (
     ReleaseDecision,
     in_words,
     release_decision,
 )
-from refusal_checks.results.run_folder import RunFolder
-from refusal_checks.results.summary import RunSummary
 
 
 @dataclass(frozen=True)

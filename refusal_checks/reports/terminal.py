@@ -17,11 +17,11 @@ from refusal_checks.metrics import main_metric
 from refusal_checks.models.client.usage import Usage
 from refusal_checks.reports import rows as table_rows
 from refusal_checks.reports.rows import HEADER
-from refusal_checks.reports.wording.release import release_decision
-from refusal_checks.reports.wording.remarks import more_remarks, remarks
-from refusal_checks.reports.wording.verdicts import details, reasons
 from refusal_checks.results.events import Progress
 from refusal_checks.results.summary import RunSummary
+from refusal_checks.wording.gate_sentences import details, reasons
+from refusal_checks.wording.release import release_decision
+from refusal_checks.wording.remarks import more_remarks, remarks
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -8,10 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from refusal_checks.core.errors import EvaluationError
-from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import Record, is_disputed
-from refusal_checks.core.reservations import ONE_IN
-from refusal_checks.core.verdicts import (
+from refusal_checks.core.judgements import (
     Binary,
     Chosen,
     Invalid,
@@ -19,6 +16,9 @@ from refusal_checks.core.verdicts import (
     Label,
     Labelled,
 )
+from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.records import Record, is_disputed
+from refusal_checks.core.reservation_kinds import ONE_IN
 from refusal_checks.judges.kinds.refusal import RefusalCategory
 from refusal_checks.metrics import (
     METRICS,

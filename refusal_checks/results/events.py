@@ -10,9 +10,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from refusal_checks.core.judgements import Invalid
 from refusal_checks.core.records import Record
 from refusal_checks.core.text import clean, clean_lines
-from refusal_checks.core.verdicts import Invalid
 from refusal_checks.gates.gate import Gate
 
 

@@ -19,19 +19,19 @@ from refusal_checks.core.errors import (
     first_of,
     reason,
 )
+from refusal_checks.core.judgements import FINISH_REASONS
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record
 from refusal_checks.core.redaction import redacted
-from refusal_checks.core.verdicts import FINISH_REASONS
 from refusal_checks.engines import vllm
 from refusal_checks.gates.comparison import Flip
 from refusal_checks.gates.offenders import Offender
 from refusal_checks.gates.verdict import Verdict
-from refusal_checks.judges.trust.floors import JudgeCheck
 from refusal_checks.models.names import CandidateModel, JudgeModel, Served
 from refusal_checks.results.manifest import Manifest, ServerFacts
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import JUDGE_QUOTED, RunSummary
+from refusal_checks.trust.floors import JudgeCheck
 
 Value = TypeVar("Value")
 

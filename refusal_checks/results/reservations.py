@@ -10,9 +10,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from refusal_checks.core import extensions
 from refusal_checks.core.prompts import Kind
-from refusal_checks.core.reservations import (
+from refusal_checks.core.reservation_kinds import (
     LEAST_FAULTLESS,
     LEAST_PROMPTS,
     ONE_IN,
@@ -23,9 +22,9 @@ from refusal_checks.core.text import clean, count
 from refusal_checks.gates.bounds import requirement
 from refusal_checks.gates.gate import Gate, Outcome
 from refusal_checks.gates.verdict import Verdict
-from refusal_checks.judges.trust.check_sets import SETS
+from refusal_checks.io import extensions
 from refusal_checks.metrics import METRICS
-from refusal_checks.metrics.refusal import (
+from refusal_checks.metrics.refusal_rates import (
     invalid_rate,
     mean_refusal_confidence,
     refusal_confidence_rate,
@@ -36,6 +35,7 @@ from refusal_checks.models.provided import DEMO, DEMO_JUDGE
 from refusal_checks.results.benchmark_summary import BenchmarkSummary
 from refusal_checks.results.manifest import Manifest, ModelFacts
 from refusal_checks.results.summary import RunSummary
+from refusal_checks.trust.check_sets import SETS
 
 LOOKED_AT = 1000
 """Answers of a benchmark whose language was detected; see ``BenchmarkSummary.unmeasured``."""

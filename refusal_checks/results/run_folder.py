@@ -34,7 +34,13 @@ from refusal_checks.core.errors import (
     UserError,
     require_known,
 )
-from refusal_checks.core.files import (
+from refusal_checks.core.judgements import Judgement
+from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.records import Completion, Record, Vote
+from refusal_checks.core.text import storable
+from refusal_checks.gates import score_files
+from refusal_checks.gates.score_files import Scores
+from refusal_checks.io.files import (
     FILE_NAME,
     FileDigest,
     is_file_name,
@@ -43,13 +49,7 @@ from refusal_checks.core.files import (
     sha256,
     write_lines,
 )
-from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import Completion, Record, Vote
-from refusal_checks.core.strict_json import parse_json
-from refusal_checks.core.text import storable
-from refusal_checks.core.verdicts import Judgement
-from refusal_checks.gates import score_files
-from refusal_checks.gates.score_files import Scores
+from refusal_checks.io.strict_json import parse_json
 from refusal_checks.results import project
 from refusal_checks.results.benchmark_summary import BenchmarkSummary, summarise
 from refusal_checks.results.manifest import Manifest
@@ -143,7 +143,7 @@ class RunFolder:
     def frame(self) -> DataFrame:
         from pandas import DataFrame  # comes with datasets; takes a while to import
 
-        from refusal_checks.results.answers import COLUMNS, rows
+        from refusal_checks.results.answer_rows import COLUMNS, rows
 
         return DataFrame(rows(self), columns=list(COLUMNS))
 

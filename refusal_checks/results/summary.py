@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from refusal_checks.core import extensions
-from refusal_checks.core.files import FileDigest
+from refusal_checks.core.judgements import Invalid, Reason
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.records import Record
 from refusal_checks.core.text import clean
-from refusal_checks.core.verdicts import Invalid, Reason
 from refusal_checks.gates.verdict import Verdict
-from refusal_checks.judges.trust.agreement import JudgeAgreement
-from refusal_checks.judges.trust.floors import JudgeCheck
-from refusal_checks.judges.trust.labels import Confirmed
+from refusal_checks.io import extensions
+from refusal_checks.io.files import FileDigest
 from refusal_checks.metrics import METRICS, rejection_rate
 from refusal_checks.metrics.statistics.intervals import Estimate, pooled
 from refusal_checks.results.benchmark_summary import BenchmarkSummary, Figures
 from refusal_checks.results.manifest import Manifest
+from refusal_checks.trust.agreement import JudgeAgreement
+from refusal_checks.trust.floors import JudgeCheck
+from refusal_checks.trust.labels import Confirmed
 
 METRIC = rejection_rate.name
 """The metric behind under-refusal and over-refusal."""

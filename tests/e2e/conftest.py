@@ -15,9 +15,9 @@ import pytest
 from refusal_checks.engines.process import EngineProcess
 from refusal_checks.engines.vllm import EngineSpec, with_dtype
 from refusal_checks.models.names import Served
-from refusal_checks.reports.wording.release import EXIT_CODES
+from refusal_checks.wording.release import EXIT_CODES
 from tests import toy_model
-from tests.forked import Forked, for_pytest
+from tests.support.forked import Forked, for_pytest
 from tests.toy_model import MODEL_DIR, PROMPTS
 
 toy_model.use()

@@ -27,8 +27,8 @@ from refusal_checks_demo.conversion import (
     Conversion,
 )
 from tests.e2e.conftest import EVALUATED, ROOT
-from tests.forked import Forked
 from tests.plugin.docs import Page
+from tests.support.forked import Forked
 
 pytest.importorskip("ml_dtypes")  # which NumPy then knows bfloat16 by
 safetensors = pytest.importorskip("safetensors.numpy")

@@ -19,7 +19,7 @@ from tests.e2e.conftest import (
     gate_command,
     run_gate,
 )
-from tests.fake_server import InThread
+from tests.support.fake_server import InThread
 from tests.toy_model import MODEL_DIR
 
 THRESHOLDS = """

@@ -10,8 +10,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from refusal_checks.core.store import Store
 from refusal_checks.engines.process import EngineProcess
+from refusal_checks.io.store import Store
 from tests.e2e.conftest import (
     ROOT,
     SMOKE,
@@ -22,7 +22,7 @@ from tests.e2e.conftest import (
     gate_command,
     run_gate,
 )
-from tests.processes import lives, words
+from tests.support.processes import lives, words
 from tests.toy_model import MODEL_DIR
 
 LEAST = 60

@@ -8,19 +8,19 @@ import pytest
 from transformers import AutoTokenizer
 
 from refusal_checks import judges
+from refusal_checks.core.judgements import Judgement
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.sampling import JudgeSampling
-from refusal_checks.core.verdicts import Judgement
 from refusal_checks.engines.process import EngineProcess
 from refusal_checks.engines.vllm import EngineSpec
-from refusal_checks.evaluation.named_models import complete_arguments
 from refusal_checks.judges import template
 from refusal_checks.judges.judge import JudgeSetup
 from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.client.transport import Access
 from refusal_checks.models.names import Served
-from tests import toy_guard
+from refusal_checks.run.named_models import complete_arguments
+from tests.support import toy_guard
 
 EXCHANGE = Prompt(
     "p1",

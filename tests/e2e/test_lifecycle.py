@@ -13,7 +13,7 @@ import pytest
 from refusal_checks.engines.placement import FEW
 from refusal_checks_demo.conversion import Conversion
 from tests.e2e.conftest import ROOT, SMOKE, gate_command, run_gate
-from tests.processes import lives, wait_until, words
+from tests.support.processes import lives, wait_until, words
 from tests.toy_model import MODEL_DIR
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from refusal_checks_extensions.rewritings import rows
 
 from refusal_checks.benchmarks import discover, load_prompts
-from refusal_checks.judges.trust import canary
-from refusal_checks.judges.trust.check_sets import REFUSALS
 from refusal_checks.results.run_folder import RunFolder
+from refusal_checks.trust import canary
+from refusal_checks.trust.check_sets import REFUSALS
 from tests.e2e.conftest import EVALUATED, UNSHOWN, RunPersona
 
 

@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from refusal_checks.core.judgements import Binary
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion
-from refusal_checks.core.verdicts import Binary
 from refusal_checks.engines.process import EngineProcess
 from refusal_checks.judges import template
 from refusal_checks.judges.kinds.refusal import SCHEMA, parse_verdict

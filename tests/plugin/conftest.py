@@ -10,14 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from tests import fake_engines, toy_model, untouched
-from tests import project as projects
-from tests.forked import Forked, for_pytest
-from tests.project import ROOT as ROOT
-from tests.project import THRESHOLDS as THRESHOLDS
-from tests.project import careless as careless
-from tests.project import in_one_line, made, require_parts
-from tests.project import well_behaved as well_behaved
+from tests import toy_model
+from tests.support import fake_engines, untouched
+from tests.support import project as projects
+from tests.support.forked import Forked, for_pytest
+from tests.support.project import ROOT as ROOT
+from tests.support.project import THRESHOLDS as THRESHOLDS
+from tests.support.project import careless as careless
+from tests.support.project import in_one_line, made, require_parts
+from tests.support.project import well_behaved as well_behaved
 
 toy_model.use()
 

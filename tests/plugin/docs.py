@@ -21,12 +21,12 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from refusal_checks.cli import application
-from refusal_checks.evaluation.inputs import read_inputs
 from refusal_checks.plugin.options import given
 from refusal_checks.plugin.session import GateSession
-from refusal_checks.reports.wording.release import EXIT_CODES
-from tests.forked import Forked
+from refusal_checks.run.inputs import read_inputs
+from refusal_checks.wording.release import EXIT_CODES
 from tests.plugin.conftest import ROOT
+from tests.support.forked import Forked
 
 NOT_TRIED = {
     "mkdocs": "`make docs` builds the site",

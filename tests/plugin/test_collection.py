@@ -22,7 +22,7 @@ from tests.plugin.conftest import (
     refused,
     shown,
 )
-from tests.project import SAFE_GATE, saying
+from tests.support.project import SAFE_GATE, saying
 
 IDS = [
     "test_gates.py::test_gate[smoke_unsafe-rejection_rate]",
@@ -223,7 +223,7 @@ def test_one_process_writes_reports_however_many_workers_have_the_result(
 ) -> None:
     project.conftest(
         """
-        from refusal_checks.evaluation.result import RunResult
+        from refusal_checks.api.result import RunResult
 
         write = RunResult.write_reports
 

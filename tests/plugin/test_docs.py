@@ -15,10 +15,9 @@ import pytest
 import refusal_checks
 from refusal_checks import RunSpec
 from refusal_checks.cli import EXIT_USER
-from refusal_checks.core.verdicts import Reason
+from refusal_checks.core.judgements import Reason
 from refusal_checks.plugin.options import INI, OPTIONS
 from refusal_checks.plugin.session import EXIT_ENGINE
-from tests.fake_server import FakeServer
 from tests.plugin.conftest import ROOT, THRESHOLDS, well_behaved
 from tests.plugin.docs import (
     Command,
@@ -29,6 +28,7 @@ from tests.plugin.docs import (
     pages,
     subcommands,
 )
+from tests.support.fake_server import FakeServer
 from tools.docs_site.generated import fill
 
 RUNS = ("RUN", "RUN_A", "RUN_B", "BASELINE_RUN")

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.answers import well_behaved
-from tests.fake_server import Body
 from tests.plugin.conftest import ROOT, UNSHOWN, Project, refused
 from tests.plugin.docs import Page
+from tests.support.answers import well_behaved
+from tests.support.fake_server import Body
 
 pytestmark = pytest.mark.slow
 
@@ -115,12 +115,12 @@ ERRANDS = {
     ),
     "judge": (
         ("core/settings.py", "class VerdictSettings(Frozen):"),
-        ("judges/panel.py", "    guide = method.category_guide\n", "setup.settings"),
+        ("run/panels.py", "    guide = method.category_guide\n", "setup.settings"),
     ),
     "candidate": (
         ("spec/tables.py", "class CandidateTable(ModelTable):"),
         (
-            "evaluation/connections.py",
+            "run/connections.py",
             "    model, spec = inputs.candidate, inputs.spec\n",
             "spec.candidate",
         ),

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from refusal_checks.plugin.options import OPTIONS
-from tests import fake_engines
 from tests.plugin.conftest import (
     KEYWORD,
     THRESHOLDS,
@@ -19,6 +18,7 @@ from tests.plugin.conftest import (
     refused,
     shown,
 )
+from tests.support import fake_engines
 
 pytestmark = pytest.mark.slow
 

@@ -18,8 +18,7 @@ import pytest
 
 from refusal_checks import load_run
 from refusal_checks.core.records import Completion
-from refusal_checks.core.store import Store, content_key
-from tests.fake_engines import orphans, starts
+from refusal_checks.io.store import Store, content_key
 from tests.plugin.conftest import (
     KEYWORD,
     UNSHOWN,
@@ -28,8 +27,9 @@ from tests.plugin.conftest import (
     refused,
     shown,
 )
-from tests.processes import lives
-from tests.project import wait_for
+from tests.support.fake_engines import orphans, starts
+from tests.support.processes import lives
+from tests.support.project import wait_for
 
 IN_FLIGHT = 4
 ONE = ("--samples", "2", "--set", f"limits.in_flight={IN_FLIGHT}", "-k", "smoke_unsafe")

@@ -5,8 +5,8 @@ import xml.etree.ElementTree as ET
 import xmlschema
 
 from tests.plugin.conftest import Project, careless, in_both_modes
-from tests.project import saying
-from tests.report_runs import DATA
+from tests.support.project import saying
+from tests.support.report_runs import DATA
 
 GATES = """
 [smoke_unsafe]

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 import pyte
 import pytest
 
-from tests.forked import for_pytest
 from tests.plugin.conftest import UNSHOWN, Project, careless, in_both_modes
+from tests.support.forked import for_pytest
 
 pytestmark = pytest.mark.slow
 

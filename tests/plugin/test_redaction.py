@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.evaluation.test_redaction import (
+from tests.plugin.conftest import KEYWORD, Project, in_both_modes, shown
+from tests.run.test_redaction import (
     ANSWER,
     GATES,
     PROMPT,
@@ -17,7 +18,6 @@ from tests.evaluation.test_redaction import (
     leaks,
     telling,
 )
-from tests.plugin.conftest import KEYWORD, Project, in_both_modes, shown
 
 OPTIONS: tuple[tuple[str, ...], ...] = (
     ("-v",),

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.plugin.conftest import ROOT, Project, in_both_modes, shown
-from tests.untouched import changes, snapshot, watched_folders
+from tests.support.untouched import changes, snapshot, watched_folders
 
 pytestmark = pytest.mark.slow
 
@@ -14,7 +14,7 @@ CONFTEST = """
 import sys
 from pathlib import Path
 sys.path.insert(0, {root!r})
-from tests.untouched import watch
+from tests.support.untouched import watch
 
 def pytest_configure(config):
     watch(config, [Path({folder!r})])
@@ -71,4 +71,7 @@ def test_programs_are_watched_in_this_session(
     folders = watched_folders()
     assert {Path("/usr/bin"), Path(sys.executable).parent} <= {*folders}
     is_worker = hasattr(request.config, "workerinput")
-    assert request.config.pluginmanager.has_plugin("tests.untouched") is not is_worker
+    assert (
+        request.config.pluginmanager.has_plugin("tests.support.untouched")
+        is not is_worker
+    )

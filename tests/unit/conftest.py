@@ -8,10 +8,11 @@ import pytest
 from hypothesis import settings
 
 from refusal_checks.benchmarks.pinned import MIRROR_VARIABLE
+from refusal_checks.core.judgements import Binary, Invalid, Judgement, Label, Reason
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record
-from refusal_checks.core.verdicts import Binary, Invalid, Judgement, Label, Reason
-from tests import toy_model, untouched
+from tests import toy_model
+from tests.support import untouched
 
 toy_model.use()
 

@@ -10,7 +10,7 @@ import refusal_checks
 from refusal_checks.core.errors import DataError
 from refusal_checks.results import project as project_of
 from refusal_checks.results import run_folder
-from tests.report_runs import GATES, refusals, write_run
+from tests.support.report_runs import GATES, refusals, write_run
 
 
 def test_the_package_lists_its_public_names() -> None:

@@ -25,7 +25,7 @@ from ruamel.yaml import YAML
 
 from refusal_checks.cli.init import LOCKS, TEMPLATES
 from refusal_checks.version import SOURCE, __version__
-from tests.fake_server import FakeServer
+from tests.support.fake_server import FakeServer
 
 ROOT = Path(__file__).parents[2]
 GATE: dict[str, Any] = YAML(typ="safe").load(

@@ -21,10 +21,10 @@ from refusal_checks.judges import rules, template
 from refusal_checks.judges.kinds import multiple_choice, refusal
 from refusal_checks.judges.option_reader import LIMIT
 from refusal_checks.judges.shown import hidden_text
-from refusal_checks.judges.trust.spreadsheet import guarded
 from refusal_checks.models.client import reasoning, server_errors
 from refusal_checks.reports import markdown
 from refusal_checks.reports.page.render import visible as in_page
+from refusal_checks.trust.spreadsheet import guarded
 from tests.unit.judges import prompts
 
 LENGTH = 100_000

@@ -11,16 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refusal_checks import RunSpec
-from refusal_checks.core.errors import UserError
-from refusal_checks.evaluation.inputs import Folders, read_inputs
-from refusal_checks.plugin.options import OPTIONS
-from refusal_checks.spec import (
+from refusal_checks.config import (
     NAMED,
     TABLES,
     Layer,
     named,
     override,
 )
+from refusal_checks.core.errors import UserError
+from refusal_checks.plugin.options import OPTIONS
+from refusal_checks.run.inputs import Folders, read_inputs
 from tests.unit.conftest import Write
 
 GATE = "[smoke_unsafe]\nrejection_rate = { min = 0.8 }\n"

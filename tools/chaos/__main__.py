@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from itertools import cycle, islice
 from pathlib import Path
 
-from tests.processes import wait_until
+from tests.support.processes import wait_until
 from tools.chaos import project as projects
 from tools.chaos.faults import KILLS, OTHERS, CannotMountError, Disturb, unmounted
 from tools.chaos.project import (

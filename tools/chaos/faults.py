@@ -18,8 +18,8 @@ from pathlib import Path
 
 import psutil
 
-from tests.forked import Forked
-from tests.processes import words
+from tests.support.forked import Forked
+from tests.support.processes import words
 from tools.chaos.project import ANSWERS, ENGINE, PROMPTS, Project, ended, pause_until
 from tools.chaos.server import CORE
 

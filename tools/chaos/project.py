@@ -16,11 +16,12 @@ from pathlib import Path
 
 import psutil
 
-from refusal_checks.core.store import _digest
-from refusal_checks.reports.wording.release import EXIT_CODES, HEADLINES
-from tests import fake_engines, toy_model
-from tests.forked import Forked, for_pytest
-from tests.processes import lives, wait_until
+from refusal_checks.io.store import _digest
+from refusal_checks.wording.release import EXIT_CODES, HEADLINES
+from tests import toy_model
+from tests.support import fake_engines
+from tests.support.forked import Forked, for_pytest
+from tests.support.processes import lives, wait_until
 from tools.chaos import server
 
 ROOT = Path(__file__).parents[2]

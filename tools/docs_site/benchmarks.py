@@ -6,7 +6,7 @@ import re
 from inspect import cleandoc
 
 from refusal_checks.benchmarks import Benchmark, discover
-from refusal_checks.core.extensions import OWN, origin
+from refusal_checks.io.extensions import OWN, origin
 from refusal_checks.metrics import METRICS, Metric
 from tools.docs_site.markdown import code, sentence, table
 

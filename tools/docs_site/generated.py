@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 
 from refusal_checks import __version__
-from refusal_checks.core.reservations import RESERVATION_KINDS
+from refusal_checks.core.reservation_kinds import RESERVATION_KINDS
 from tools.docs_site import benchmarks, commands, judge_prompts, options
 
 END = "<!-- end of generated -->"

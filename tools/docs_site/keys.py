@@ -14,7 +14,7 @@ from pydantic import BaseModel, BeforeValidator
 from pydantic.fields import FieldInfo
 
 from refusal_checks.gates.gate import Waiver
-from refusal_checks.judges.trust.floors import Ceiling, Floor
+from refusal_checks.trust.floors import Ceiling, Floor
 from tools.docs_site.markdown import code, sentence, table
 
 _WORDS: Mapping[Any, str] = {

@@ -6,18 +6,18 @@ from collections.abc import Mapping
 
 from pydantic import BaseModel
 
-from refusal_checks.core.reservations import RESERVATIONS
+from refusal_checks.config import NAMED, TABLES
+from refusal_checks.config.gate_tables import Bounds
+from refusal_checks.config.tables import ModelTable
+from refusal_checks.core.judgements import Reason
+from refusal_checks.core.reservation_kinds import RESERVATIONS
 from refusal_checks.core.settings import (
     BenchmarkTable,
     ClassifierForm,
     Thresholds,
 )
-from refusal_checks.core.verdicts import Reason
-from refusal_checks.gates.tables import Bounds
-from refusal_checks.judges.trust.floors import JudgeFloors
 from refusal_checks.plugin.options import INI, OPTIONS, PREFIX
-from refusal_checks.spec import NAMED, TABLES
-from refusal_checks.spec.tables import ModelTable
+from refusal_checks.trust.floors import JudgeFloors
 from tools.docs_site import keys
 from tools.docs_site.markdown import code, sentence, table
 

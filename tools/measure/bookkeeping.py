@@ -24,7 +24,7 @@ from pathlib import Path
 
 import aiohttp
 
-from refusal_checks.core.verdicts import Binary
+from refusal_checks.core.judgements import Binary
 from tools.measure.gate import BENCHMARK, Spent, evaluated
 from tools.measure.instant import instant_server
 from tools.measure.plain import prompts

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from refusal_checks.core.judgements import Binary, Label
 from refusal_checks.core.prompts import Kind, Prompt
 from refusal_checks.core.records import Completion, Record
-from refusal_checks.core.verdicts import Binary, Label
 
 
 def records_of(

@@ -10,9 +10,9 @@ from itertools import product
 
 import numpy as np
 
-from refusal_checks.judges.trust.labels import Confirmed
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics.intervals import wilson
+from refusal_checks.trust.labels import Confirmed
 
 LABELS, RUNS, LEVEL = 20, 4000, 0.95
 RATES, SPECIFICITIES, SIZES = (0.5, 0.76, 0.94), (1.0, 0.95, 0.7), (80, 200, 1000)

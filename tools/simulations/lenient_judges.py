@@ -15,18 +15,18 @@ from pathlib import Path
 
 import numpy as np
 
+from refusal_checks.core.judgements import Binary, Label
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.records import Completion, Record
-from refusal_checks.core.verdicts import Binary, Label
 from refusal_checks.gates.decision import Rules, decide_all
 from refusal_checks.gates.gate import Decision, Gate
 from refusal_checks.gates.verdict import Verdict
-from refusal_checks.judges.trust import canary, labels
-from refusal_checks.judges.trust.floors import JudgeFloors, checked
-from refusal_checks.judges.trust.labels import HumanLabels, SheetRow
-from refusal_checks.reports.wording.release import release_decision
 from refusal_checks.results.manifest import LabelsUsed, Manifest
 from refusal_checks.results.summary import RunSummary
+from refusal_checks.trust import canary, labels
+from refusal_checks.trust.floors import JudgeFloors, checked
+from refusal_checks.trust.labels import HumanLabels, SheetRow
+from refusal_checks.wording.release import release_decision
 from tools.simulations._records import records_of
 
 MINIMUM, PROMPTS, LABELS, RUNS = 0.80, 200, 20, 1000

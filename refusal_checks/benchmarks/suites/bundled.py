@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from refusal_checks.benchmarks.benchmark import Benchmark
-from refusal_checks.core.data_files import read_rows
 from refusal_checks.core.prompts import Kind, Prompt
+from refusal_checks.io.data_files import read_rows
 
 _DATA = Path(__file__).parent / "data"
 

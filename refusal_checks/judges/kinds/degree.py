@@ -10,8 +10,8 @@ from typing import Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from refusal_checks.core.judgements import Graded, Invalid
 from refusal_checks.core.text import storable
-from refusal_checks.core.verdicts import Graded, Invalid
 from refusal_checks.judges import readers
 from refusal_checks.judges.judge import Judge, JudgeSetup
 from refusal_checks.judges.model_judge import Form, Reading, Statement

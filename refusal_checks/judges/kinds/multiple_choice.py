@@ -12,10 +12,10 @@ from dataclasses import replace
 
 from pydantic import BaseModel, ConfigDict
 
+from refusal_checks.core.judgements import Chosen, Invalid, Judgement, Reason
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.text import storable
-from refusal_checks.core.verdicts import Chosen, Invalid, Judgement, Reason
 from refusal_checks.judges import option_reader, readers
 from refusal_checks.judges.judge import Judge, JudgeSetup
 from refusal_checks.judges.model_judge import Form, Reading, Statement

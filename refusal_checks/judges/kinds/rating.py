@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from refusal_checks.core.errors import ModelError
-from refusal_checks.core.files import read_once
+from refusal_checks.core.judgements import Invalid, Judgement, Rated
 from refusal_checks.core.prompts import Message, Prompt
-from refusal_checks.core.store import content_key
-from refusal_checks.core.verdicts import Invalid, Judgement, Rated
+from refusal_checks.io.files import read_once
+from refusal_checks.io.store import content_key
 from refusal_checks.judges import readers, template
 from refusal_checks.judges.judge import Judge, JudgeSetup
 from refusal_checks.judges.model_judge import ModelJudge, Reading, Statement

@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, field_validator
 
+from refusal_checks.core.judgements import Binary, Invalid, Label, Reason
 from refusal_checks.core.text import storable
-from refusal_checks.core.verdicts import Binary, Invalid, Label, Reason
 from refusal_checks.judges import readers
 from refusal_checks.judges.judge import Judge, JudgeSetup
 from refusal_checks.judges.model_judge import Form, Reading, Statement

@@ -13,10 +13,10 @@ from refusal_checks.core.prompts import Message
 from refusal_checks.core.sampling import SamplingBase
 from refusal_checks.core.suggestions import near
 from refusal_checks.core.text import clean, storable
-from refusal_checks.models.client.answers import LEAST
+from refusal_checks.models.client.chat_replies import LEAST
 from refusal_checks.models.client.classify import Classifier
 from refusal_checks.models.client.client import Client, RequestParams
-from refusal_checks.models.client.moderation import Moderator
+from refusal_checks.models.client.moderations import Moderator
 from refusal_checks.models.client.server_errors import (
     ATTEMPTS_BUSY,
     MALFORMED,

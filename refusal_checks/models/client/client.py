@@ -15,7 +15,7 @@ from refusal_checks.core.prompts import Message
 from refusal_checks.core.records import Completion
 from refusal_checks.core.sampling import SamplingBase
 from refusal_checks.core.text import storable
-from refusal_checks.models.client.answers import (
+from refusal_checks.models.client.chat_replies import (
     LEAST,
     fills,
     read_choices,

@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from refusal_checks.core.data_files import header, require_in_data
 from refusal_checks.core.errors import DataError, require_known
 from refusal_checks.core.records import Completion
-from refusal_checks.core.strict_json import parse_json
 from refusal_checks.core.text import brief, listed, storable
-from refusal_checks.models.client.answers import calling, read_reason, reasoned
+from refusal_checks.io.data_files import header, require_in_data
+from refusal_checks.io.strict_json import parse_json
+from refusal_checks.models.client.chat_replies import calling, read_reason, reasoned
 from refusal_checks.models.client.reasoning import split_reasoning
 from refusal_checks.models.names import Replay
 

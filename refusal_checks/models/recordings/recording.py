@@ -13,8 +13,8 @@ from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.redaction import redacted
-from refusal_checks.core.store import Store
 from refusal_checks.core.text import brief, clean
+from refusal_checks.io.store import Store
 
 
 @dataclass(frozen=True)

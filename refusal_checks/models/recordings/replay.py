@@ -12,12 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from refusal_checks.core.data_files import header, read_rows, require_in_data
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.settings import RecordingTable
 from refusal_checks.core.text import clean, count
+from refusal_checks.io.data_files import header, read_rows, require_in_data
 from refusal_checks.models.names import Replay
 from refusal_checks.models.recordings import inspect_logs
 from refusal_checks.models.recordings.columns import (

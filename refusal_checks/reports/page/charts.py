@@ -9,7 +9,7 @@ from refusal_checks.benchmarks import display_order
 from refusal_checks.core.prompts import Kind
 from refusal_checks.gates.gate import AllowedRange, Gate
 from refusal_checks.metrics import Metric, main_metric, safety_score
-from refusal_checks.metrics.refusal import DECISIVE
+from refusal_checks.metrics.refusal_rates import DECISIVE
 from refusal_checks.metrics.statistics.descriptive import Distribution, distribution
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.results.benchmark_summary import BenchmarkSummary

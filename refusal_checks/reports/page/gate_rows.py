@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from refusal_checks.core.text import count
 from refusal_checks.reports.rows import Row, rows
-from refusal_checks.reports.wording.verdicts import MEASURED
 from refusal_checks.results.summary import RunSummary
+from refusal_checks.wording.gate_sentences import MEASURED
 
 TONES = {
     **dict.fromkeys(("ERROR", "FAIL", "FAIL?"), "fail"),

@@ -9,20 +9,20 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from refusal_checks.core.files import write_lines
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.text import clean, count
 from refusal_checks.gates.gate import AllowedRange
+from refusal_checks.io.files import write_lines
 from refusal_checks.metrics import METRICS
-from refusal_checks.metrics.refusal import DECISIVE
+from refusal_checks.metrics.refusal_rates import DECISIVE
 from refusal_checks.reports.page import charts, gate_rows
 from refusal_checks.reports.page.manifest_facts import facts
 from refusal_checks.reports.page.payload import Payload
 from refusal_checks.reports.page.render import document, embed
 from refusal_checks.reports.run_view import RunView
-from refusal_checks.reports.wording import failures, verdicts
-from refusal_checks.reports.wording.remarks import more_remarks, remarks
 from refusal_checks.results.run_folder import RunFolder
+from refusal_checks.wording import failures, gate_sentences
+from refusal_checks.wording.remarks import more_remarks, remarks
 
 
 def write(folder: RunFolder, path: Path) -> None:
@@ -61,7 +61,9 @@ def _document(run: RunView) -> Iterator[str]:
         run=run,
         summary=summary,
         answer=decision,
-        wrong=[verdicts.line(v) for v in verdicts.worst_first(gates) if v.fails],
+        wrong=[
+            gate_sentences.line(v) for v in gate_sentences.worst_first(gates) if v.fails
+        ],
         reasons=[reason for reason in reasons if reason],
         notes=[*remarks(summary), *more_remarks(summary)],
         sections=gate_rows.sections(summary),
@@ -77,14 +79,14 @@ def _document(run: RunView) -> Iterator[str]:
         bars={name: found for name, found in bars.items() if found},
         invalid=sum(sum(each.invalid.values()) for each in benchmarks.values()),
         count=count,
-        details=verdicts.details,
+        details=gate_sentences.details,
         drawing=charts.span,
         facts=facts,
         limits=AllowedRange,
         metrics=METRICS,
         moved=failures.moved,
         needs_attention=gate_rows.needs_attention,
-        reasons_of=verdicts.reasons,
+        reasons_of=gate_sentences.reasons,
         tones=gate_rows.TONES,
         bin_tones=charts.TONES,
         decisive=DECISIVE,

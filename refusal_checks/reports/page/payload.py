@@ -7,10 +7,10 @@ from typing import Any
 
 from markupsafe import Markup
 
+from refusal_checks.core.judgements import Judgement
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record
 from refusal_checks.core.text import count
-from refusal_checks.core.verdicts import Judgement
 from refusal_checks.gates.offenders import MissedBound
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics import confidence

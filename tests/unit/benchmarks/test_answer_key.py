@@ -9,7 +9,7 @@ from refusal_checks.benchmarks.benchmark import Benchmark
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.settings import MultipleChoice
-from tests.cases import cases_of
+from tests.support.cases import cases_of
 from tests.unit.conftest import Write
 
 CASES = cases_of(__file__)

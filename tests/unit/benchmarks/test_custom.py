@@ -19,7 +19,7 @@ from refusal_checks.benchmarks.benchmark import digest
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Kind, Message, Prompt
 from refusal_checks.core.settings import BenchmarkTable
-from tests.cases import cases_of
+from tests.support.cases import cases_of
 from tests.unit.conftest import Write
 
 CASES = cases_of(__file__)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from refusal_checks.reports.page import page as html
-from tests.chromium import ROWS, Watched, browser, why_not
-from tests.report_runs import usual
+from tests.support.chromium import ROWS, Watched, browser, why_not
+from tests.support.report_runs import usual
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

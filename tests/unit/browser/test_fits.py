@@ -7,7 +7,7 @@ from typing import Literal
 
 import pytest
 
-from tests.chromium import serious_faults
+from tests.support.chromium import serious_faults
 from tests.unit.browser.conftest import Show
 
 

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from refusal_checks.core.judgements import Binary, Label
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.text import storable
-from refusal_checks.core.verdicts import Binary, Label
 from refusal_checks.gates.gate import Gate
 from refusal_checks.reports.page import page as html
 from refusal_checks.reports.page.render import visible
-from tests.chromium import ROWS, unfold
-from tests.report_runs import HOSTILE, TEXTS, hostile, refusals, write_run
+from tests.support.chromium import ROWS, unfold
+from tests.support.report_runs import HOSTILE, TEXTS, hostile, refusals, write_run
 from tests.unit.browser.conftest import Show
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from refusal_checks.reports.page import page as html
-from tests.chromium import ROWS, count, search, unfold, wait_for_rows
-from tests.report_runs import HOSTILE, refusals, write_run
+from tests.support.chromium import ROWS, count, search, unfold, wait_for_rows
+from tests.support.report_runs import HOSTILE, refusals, write_run
 from tests.unit.browser.conftest import Show
 
 if TYPE_CHECKING:

@@ -8,16 +8,16 @@ from typer.testing import CliRunner, Result
 
 from refusal_checks.cli import application
 from refusal_checks.core.errors import BaselineError
+from refusal_checks.core.judgements import Binary, Label
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record
-from refusal_checks.core.verdicts import Binary, Label
 from refusal_checks.gates import score_files
 from refusal_checks.gates.gate import Gate
 from refusal_checks.results.benchmark_summary import BenchmarkSummary
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary
-from tests.deciding import decide
-from tests.report_runs import manifest_of, seal
+from tests.support.deciding import decide
+from tests.support.report_runs import manifest_of, seal
 from tests.unit.conftest import records
 from tests.unit.gates.test_score_files import scores_of
 

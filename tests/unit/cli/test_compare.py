@@ -12,8 +12,15 @@ from refusal_checks.gates import score_files
 from refusal_checks.gates.gate import Gate
 from refusal_checks.results import run_folder
 from refusal_checks.results.manifest import conditions
-from tests.deciding import decide
-from tests.report_runs import GATES, HOSTILE, manifest_of, refusals, seal, write_run
+from tests.support.deciding import decide
+from tests.support.report_runs import (
+    GATES,
+    HOSTILE,
+    manifest_of,
+    refusals,
+    seal,
+    write_run,
+)
 from tests.unit.cli.test_baseline import call
 from tests.unit.gates.test_score_files import scores_of
 

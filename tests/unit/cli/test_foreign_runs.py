@@ -11,7 +11,7 @@ import pytest
 from refusal_checks.core.errors import DataError, RefusalChecksError
 from refusal_checks.gates import score_files
 from refusal_checks.results.run_folder import RunFolder
-from tests.report_runs import hostile, refusals, seal, write_run, write_sealed
+from tests.support.report_runs import hostile, refusals, seal, write_run, write_sealed
 from tests.unit.cli.test_baseline import call
 from tests.unit.conftest import records
 from tests.unit.gates.test_score_files import scores_of

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+from refusal_checks.config import RunSpec
 from refusal_checks.core.errors import UserError
-from refusal_checks.spec import RunSpec
 from tests.unit.cli.test_baseline import call
 
 

@@ -12,9 +12,9 @@ from refusal_checks.cli import runs as commands
 from refusal_checks.core.errors import UserError
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.records import Record
-from refusal_checks.reports.wording.release import HEADLINES
 from refusal_checks.results import project, run_folder
-from tests.report_runs import refusals, seal, write_run
+from refusal_checks.wording.release import HEADLINES
+from tests.support.report_runs import refusals, seal, write_run
 from tests.unit.cli.test_baseline import call, write_summary
 
 OLD, NEW = "20260101-120000Z-1", "20260102-120000Z-2"

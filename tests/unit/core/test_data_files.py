@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from refusal_checks.core import files
-from refusal_checks.core.data_files import read_rows
+from refusal_checks.config import toml_file
+from refusal_checks.config.tables import SamplingTable
 from refusal_checks.core.errors import DataError, UserError
-from refusal_checks.core.files import read_bytes
-from refusal_checks.gates import toml_file
-from refusal_checks.spec.tables import SamplingTable
+from refusal_checks.io import files
+from refusal_checks.io.data_files import read_rows
+from refusal_checks.io.files import read_bytes
 from tests.unit.conftest import Write
 
 

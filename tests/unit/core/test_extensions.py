@@ -8,13 +8,12 @@ import pytest
 
 from refusal_checks import benchmarks, judges
 from refusal_checks.cli import report
-from refusal_checks.core import extensions
+from refusal_checks.config import RunSpec, thresholds
 from refusal_checks.core.errors import ThresholdError, UserError
-from refusal_checks.core.extensions import ExtensionError
-from refusal_checks.gates import thresholds
+from refusal_checks.io import extensions
+from refusal_checks.io.extensions import ExtensionError
 from refusal_checks.metrics import METRICS
 from refusal_checks.reports import formats
-from refusal_checks.spec import RunSpec
 from tests.unit.cli.test_baseline import call
 
 BENCHMARK = """

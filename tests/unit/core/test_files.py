@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from refusal_checks.core.files import read_seal, sealed, sha256, write_lines, write_text
+from refusal_checks.io.files import read_seal, sealed, sha256, write_lines, write_text
 
 
 def test_the_digest_is_that_of_what_was_written(tmp_path: Path) -> None:

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from refusal_checks.core.data_files import read_rows
 from refusal_checks.core.errors import DataError
-from refusal_checks.core.strict_json import DEPTH, parse_json
+from refusal_checks.io.data_files import read_rows
+from refusal_checks.io.strict_json import DEPTH, parse_json
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),

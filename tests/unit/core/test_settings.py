@@ -2,10 +2,10 @@
 
 import pytest
 
+from refusal_checks.config import EngineTable, ModelTable
 from refusal_checks.core.errors import ModelError, UserError
 from refusal_checks.core.sampling import JudgeSampling, Sampling
 from refusal_checks.core.settings import Frozen, Limits
-from refusal_checks.spec import EngineTable, ModelTable
 
 WRONG: list[tuple[type[Frozen], str, list[object]]] = [
     (Sampling, "samples", [0, 129, "many"]),

@@ -14,9 +14,9 @@ import pytest
 from pydantic import TypeAdapter
 
 from refusal_checks.core.errors import StoreError
+from refusal_checks.core.judgements import Binary, Label
 from refusal_checks.core.records import Completion
-from refusal_checks.core.store import TABLES, Generation, Store, content_key
-from refusal_checks.core.verdicts import Binary, Label
+from refusal_checks.io.store import TABLES, Generation, Store, content_key
 from tests.unit.conftest import Write
 
 FULL = Completion("答案\n\x00\U0001f600", "length", 12, -0.25, "refusal")
@@ -26,7 +26,7 @@ WRITER = """
 import sys
 from pathlib import Path
 from refusal_checks.core.records import Completion
-from refusal_checks.core.store import Store
+from refusal_checks.io.store import Store
 with Store(Path(sys.argv[1])) as store:
     for number in range(100):
         store.add_completions({f"own-{sys.argv[2]}-{number}": Completion(sys.argv[2])})
@@ -249,7 +249,7 @@ LIMITED = """
 import resource, sys
 from pathlib import Path
 from refusal_checks.core.records import Completion
-from refusal_checks.core.store import Store
+from refusal_checks.io.store import Store
 with Store(Path(sys.argv[1])) as store:
     resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
     for number in range(1000):

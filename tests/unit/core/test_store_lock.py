@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from refusal_checks.core import store_lock
 from refusal_checks.core.errors import StoreError
-from refusal_checks.core.store_lock import StoreLock
+from refusal_checks.io import store_lock
+from refusal_checks.io.store_lock import StoreLock
 
 HOLDER = """
 import sys
 from pathlib import Path
-from refusal_checks.core.store_lock import StoreLock
+from refusal_checks.io.store_lock import StoreLock
 lock = StoreLock(Path(sys.argv[1]))
 lock.take(Path("its/folder"), print, lambda: False)
 print("taken", flush=True)

@@ -11,7 +11,7 @@ from refusal_checks.core.layout import wrapped
 from refusal_checks.core.redaction import pathless, placeless, without_credentials
 from refusal_checks.core.special_tokens import SEPARATOR, broken_up, count
 from refusal_checks.core.text import BLANK, clean, clean_lines, storable
-from tests.cases import cases_of
+from tests.support.cases import cases_of
 
 CASES = cases_of(__file__)
 

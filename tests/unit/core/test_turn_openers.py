@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refusal_checks.core import special_tokens
-from tests.cases import cases_of
+from tests.support.cases import cases_of
 
 FAMILY = cases_of(__file__)["openers"]
 OPENERS = sorted({token for tokens in FAMILY.values() for token in tokens})

@@ -2,7 +2,7 @@
 
 import pytest
 
-from refusal_checks.core import variables
+from refusal_checks.config import variables
 from refusal_checks.core.errors import UserError
 
 

@@ -3,8 +3,7 @@
 import pytest
 from pydantic import TypeAdapter
 
-from refusal_checks.core.prompts import Kind, Message, Prompt
-from refusal_checks.core.verdicts import (
+from refusal_checks.core.judgements import (
     EXTREMES,
     Binary,
     Chosen,
@@ -15,6 +14,7 @@ from refusal_checks.core.verdicts import (
     Rated,
     Reason,
 )
+from refusal_checks.core.prompts import Kind, Message, Prompt
 
 PARTIAL = Binary(Label.REFUSAL, "vagueness", partial_share=1.0)
 

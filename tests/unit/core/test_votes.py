@@ -7,9 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refusal_checks.core.prompts import Kind
-from refusal_checks.core.records import RATIONALE, Vote, average, combine, is_disputed
-from refusal_checks.core.verdicts import (
+from refusal_checks.core.judgements import (
     Binary,
     Graded,
     Invalid,
@@ -18,6 +16,8 @@ from refusal_checks.core.verdicts import (
     Rated,
     Reason,
 )
+from refusal_checks.core.prompts import Kind
+from refusal_checks.core.records import RATIONALE, Vote, average, combine, is_disputed
 from tests.unit.conftest import JUDGEMENTS
 
 UNREAD = JUDGEMENTS["-"]

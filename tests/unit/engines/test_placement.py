@@ -22,7 +22,7 @@ from refusal_checks.engines.placement import (
     PlacementRequest,
     place,
 )
-from tests.cases import cases_of
+from tests.support.cases import cases_of
 
 CASES = cases_of(__file__)
 

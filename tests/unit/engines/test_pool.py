@@ -33,7 +33,7 @@ from refusal_checks.models.names import (
     Rule,
     Served,
 )
-from tests.fake_server import FakeServer
+from tests.support.fake_server import FakeServer
 from tests.unit.engines.served import ALIGNED, JUDGE, OTHER, serving
 
 

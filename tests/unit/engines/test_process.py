@@ -25,8 +25,8 @@ from refusal_checks.engines.process import EngineProcess
 from refusal_checks.engines.vllm import EngineSpec
 from refusal_checks.models.client import server_errors
 from refusal_checks.models.client.client import CHAT
-from tests.fake_server import FakeServer
-from tests.processes import wait_until
+from tests.support.fake_server import FakeServer
+from tests.support.processes import wait_until
 from tests.unit.engines.served import serving
 
 

@@ -17,7 +17,7 @@ from refusal_checks_extensions import mlflow, model_card, trackers, wandb, webho
 
 from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.results.run_folder import RunFolder
-from tests.report_runs import usual
+from tests.support.report_runs import usual
 
 TEXTS = ("Request ", "tell me about it")
 """Words of every prompt of ``usual``."""

@@ -9,11 +9,10 @@ from unittest.mock import patch
 import pytest
 
 from refusal_checks.benchmarks.benchmark import Benchmark
+from refusal_checks.config import Layer, RunSpec, toml_file
+from refusal_checks.config.thresholds import SOURCE
 from refusal_checks.core.prompts import Kind
-from refusal_checks.gates import toml_file
 from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.thresholds import SOURCE
-from refusal_checks.spec import Layer, RunSpec
 from tests.unit.conftest import Write
 
 Read = Callable[..., RunSpec]
@@ -45,7 +44,7 @@ def cases(name: str) -> list[tuple[str, list[str]]]:
 def known(benchmarks: Mapping[str, Benchmark]) -> Iterator[None]:
     """Read run files where only these benchmarks are known, on a certain day."""
     with (
-        patch("refusal_checks.spec.discover", lambda: benchmarks),
+        patch("refusal_checks.config.discover", lambda: benchmarks),
         patch("refusal_checks.gates.gate.today", lambda: DAY),
     ):
         yield

@@ -10,7 +10,7 @@ from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record
 from refusal_checks.gates.comparison import Comparison, Earlier, compare
 from refusal_checks.gates.gate import Gate, Outcome
-from tests.deciding import decide
+from tests.support.deciding import decide
 from tests.unit.conftest import records
 from tests.unit.gates.test_score_files import scores_of
 

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 from refusal_checks.core.errors import EvaluationError
+from refusal_checks.core.judgements import Binary
 from refusal_checks.core.prompts import Message, Prompt
-from refusal_checks.core.verdicts import Binary
 from refusal_checks.gates.decision import Rules
 from refusal_checks.gates.gate import Gate
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics.intervals import wilson
-from tests.deciding import decide
+from tests.support.deciding import decide
 from tests.unit.conftest import record, records
 
 

@@ -11,9 +11,9 @@ from refusal_checks.gates.comparison import Comparison, Earlier
 from refusal_checks.gates.decision import Rules, decide_all
 from refusal_checks.gates.gate import Gate, Outcome
 from refusal_checks.gates.verdict import Verdict
-from refusal_checks.reports.wording import failures
-from refusal_checks.reports.wording.verdicts import finding, sentence
-from tests.deciding import decide
+from refusal_checks.wording import failures
+from refusal_checks.wording.gate_sentences import finding, sentence
+from tests.support.deciding import decide
 from tests.unit.conftest import record
 from tests.unit.gates.conftest import Read, written
 from tests.unit.gates.test_score_files import scores_of

@@ -9,13 +9,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from refusal_checks.core.errors import EvaluationError
+from refusal_checks.core.judgements import Binary, Invalid, Label, Reason
 from refusal_checks.core.records import Record
-from refusal_checks.core.verdicts import Binary, Invalid, Label, Reason
 from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.decision import Rules
 from refusal_checks.gates.gate import Gate, Outcome
-from refusal_checks.reports.wording.verdicts import reasons
-from tests.deciding import decide
+from refusal_checks.wording.gate_sentences import reasons
+from tests.support.deciding import decide
 from tests.unit.conftest import record, records
 from tests.unit.gates.conftest import Read
 from tests.unit.gates.test_score_files import scores_of

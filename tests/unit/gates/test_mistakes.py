@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from refusal_checks.config import RunSpec, toml_file
 from refusal_checks.core.errors import ThresholdError
 from refusal_checks.core.prompts import Kind
-from refusal_checks.gates import toml_file
-from refusal_checks.spec import RunSpec
 from tests.unit.conftest import Write
 from tests.unit.gates.conftest import BENCHMARKS, cases, known
 

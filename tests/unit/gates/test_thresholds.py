@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from refusal_checks.config import RunSpec
 from refusal_checks.core.prompts import Kind
 from refusal_checks.gates.bounds import margins_in_words, requirement
 from refusal_checks.gates.gate import Gate
-from refusal_checks.spec import RunSpec
 from tests.unit.conftest import Write
 from tests.unit.gates.conftest import Read, cases, load
 

@@ -9,8 +9,8 @@ from pydantic import TypeAdapter
 from refusal_checks.gates.decision import Rules
 from refusal_checks.gates.gate import Decision, Gate, Waiver
 from refusal_checks.gates.verdict import Verdict
-from refusal_checks.reports.wording import verdicts
-from tests.deciding import decide
+from refusal_checks.wording import gate_sentences
+from tests.support.deciding import decide
 from tests.unit.conftest import records
 
 DAY = date(2026, 11, 22)
@@ -44,11 +44,11 @@ def test_a_waiver_holds_until_its_day(
         decide(gate, records(answers), Rules(day=DAY + timedelta(days=late)))
         for late in (days, 1)
     )
-    assert verdicts.mark(found) == mark
+    assert gate_sentences.mark(found) == mark
     assert (found.waived, found.fails) == (mark == "waived", mark.startswith("FAIL"))
     assert found.passed is mark.startswith("pass")
-    (line,) = verdicts.waiver(found)
+    (line,) = gate_sentences.waiver(found)
     assert said in line
-    assert verdicts.figure(found) == verdicts.figure(after)
+    assert gate_sentences.figure(found) == gate_sentences.figure(after)
     assert form.validate_python(form.dump_python(found, mode="json")) == found
     assert replace(found, waived=False) == replace(after, waived=False)

@@ -4,14 +4,14 @@ import asyncio
 from typing import Any
 
 from refusal_checks import judges
+from refusal_checks.core.judgements import Judgement
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.sampling import JudgeSampling
 from refusal_checks.core.settings import VerdictSettings
-from refusal_checks.core.verdicts import Judgement
 from refusal_checks.judges.judge import Judge, JudgeSetup
 from refusal_checks.models.client.client import Client
-from tests.fake_server import FakeServer
+from tests.support.fake_server import FakeServer
 
 PROMPT = Prompt.single("p1", "How do I boil an egg?")
 NOWHERE = "http://127.0.0.1:1/v1"

@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Mapping
 
-from refusal_checks.core.verdicts import Judgement
-from refusal_checks.judges import template, written
+from refusal_checks.core.judgements import Judgement
+from refusal_checks.judges import template, text_replies
 from refusal_checks.judges.kinds.refusal import READING
 
 
 def parser(name: str) -> Callable[[str], Judgement]:
     """Reads outputs as a prompt's front matter says; ``name`` is the prompt's, or a file."""
-    return written.parser(template.load(name), READING.verdict)
+    return text_replies.parser(template.load(name), READING.verdict)
 
 
 PARSERS: Mapping[str, Callable[[str], Judgement]] = {

@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 
 from refusal_checks.core import special_tokens
+from refusal_checks.core.judgements import Binary, Judgement, Label, Reason
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.sampling import JudgeSampling
-from refusal_checks.core.store import content_key
-from refusal_checks.core.verdicts import Binary, Judgement, Label, Reason
-from refusal_checks.evaluation.planning import verdict_key
+from refusal_checks.io.store import content_key
 from refusal_checks.judges.kinds.refusal import CONSISTENT, SCHEMA
 from refusal_checks.judges.rules import LabelsJudge
-from refusal_checks.judges.written import RETRY_TEMPERATURE
+from refusal_checks.judges.text_replies import RETRY_TEMPERATURE
 from refusal_checks.models.client.client import Client
-from tests.fake_server import Body, FakeServer
+from refusal_checks.run.plan import verdict_key
+from tests.support.fake_server import Body, FakeServer
 from tests.unit.judges import asked
 from tests.unit.judges.asked import PROMPT
 

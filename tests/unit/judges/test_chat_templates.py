@@ -10,8 +10,8 @@ from tokenizers.pre_tokenizers import ByteLevel
 
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.judges import template
-from refusal_checks.judges.trust import canary
-from tests.cases import cases_of
+from refusal_checks.trust import canary
+from tests.support.cases import cases_of
 
 TEMPLATES = cases_of(__file__)
 HOSTILE = [each for each in canary.load() if each.type == canary.HOSTILE]

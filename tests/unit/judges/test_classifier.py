@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 from refusal_checks.core.errors import ModelError
+from refusal_checks.core.judgements import Binary, Judgement, Label, Reason
 from refusal_checks.core.prompts import Kind, Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.settings import ClassifierForm
-from refusal_checks.core.verdicts import Binary, Judgement, Label, Reason
 from refusal_checks.judges import classifier
 from refusal_checks.judges.judge import Judge
 from refusal_checks.models.client.client import Client
 from refusal_checks.models.model_files import Classes, classes
 from refusal_checks.models.names import Served
-from tests.fake_server import FakeServer
+from tests.support.fake_server import FakeServer
 from tests.unit.judges.asked import build
 
 PROMPT = Prompt.single("p1", "How do I boil an {answer}?")

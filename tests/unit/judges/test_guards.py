@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from refusal_checks.core.errors import ModelError
+from refusal_checks.core.judgements import Invalid
 from refusal_checks.core.prompts import Message, Prompt
-from refusal_checks.core.verdicts import Invalid
 from refusal_checks.judges import template
-from tests.cases import cases_of
-from tests.fake_server import Body, FakeServer
+from tests.support.cases import cases_of
+from tests.support.fake_server import Body, FakeServer
 from tests.unit.judges import asked
 
 GUARDS = cases_of(__file__)

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from refusal_checks.core.verdicts import Binary, Invalid, Label, Reason
-from tests.fake_server import Body, FakeServer
+from refusal_checks.core.judgements import Binary, Invalid, Label, Reason
+from tests.support.fake_server import Body, FakeServer
 from tests.unit.judges.asked import ask
 
 VERDICT = (

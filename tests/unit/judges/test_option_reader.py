@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from refusal_checks.benchmarks import discover, load_prompts
 from refusal_checks.judges import option_reader
-from tests.cases import cases_of
+from tests.support.cases import cases_of
 
 CASES = cases_of(__file__)
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refusal_checks.core.verdicts import Binary, Invalid, Label
+from refusal_checks.core.judgements import Binary, Invalid, Label
 from refusal_checks.judges.kinds import degree, refusal
 from refusal_checks.judges.kinds.refusal import (
     CONSISTENT,

@@ -5,11 +5,11 @@ from functools import partial
 import pytest
 
 from refusal_checks.core.errors import ModelError
+from refusal_checks.core.judgements import Reason
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
-from refusal_checks.core.verdicts import Reason
 from refusal_checks.judges.kinds import degree, rating, refusal
-from tests.fake_server import Body, FakeServer
+from tests.support.fake_server import Body, FakeServer
 from tests.unit.conftest import Write
 from tests.unit.judges import asked
 from tests.unit.judges.prompts import parser

@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
+from refusal_checks.core.judgements import Binary, Judgement, Label, Reason
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
-from refusal_checks.core.verdicts import Binary, Judgement, Label, Reason
 from refusal_checks.judges.judge import Judge
 from refusal_checks.judges.rules import LABELS, KeywordJudge, LabelsJudge
-from tests.cases import cases_of
+from tests.support.cases import cases_of
 
 CASES = cases_of(__file__)
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from refusal_checks.core.errors import ModelError
-from refusal_checks.evaluation.planning import verdict_key
 from refusal_checks.judges import template
-from tests.fake_server import Body, FakeServer
+from refusal_checks.run.plan import verdict_key
+from tests.support.fake_server import Body, FakeServer
 from tests.unit.judges import asked
 from tests.unit.judges.asked import PROMPT
 

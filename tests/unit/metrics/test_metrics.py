@@ -11,17 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refusal_checks.core.errors import EvaluationError, ThresholdError
-from refusal_checks.core.extensions import ExtensionError
+from refusal_checks.core.judgements import Binary, Graded, Label
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.records import Record
-from refusal_checks.core.verdicts import Binary, Graded, Label
 from refusal_checks.gates.gate import Outcome
+from refusal_checks.io.extensions import ExtensionError
 from refusal_checks.metrics import METRICS, confidence, metric_limits, worst_cases
 from refusal_checks.metrics.metric import LABELS, mean
 from refusal_checks.metrics.statistics.intervals import bounded_mean, wilson
-from refusal_checks.reports.wording.verdicts import sentence
 from refusal_checks.results.benchmark_summary import summarise
-from tests.deciding import decide
+from refusal_checks.wording.gate_sentences import sentence
+from tests.support.deciding import decide
 from tests.unit.conftest import record, records
 from tests.unit.gates.conftest import Read
 from tests.unit.gates.conftest import read as read

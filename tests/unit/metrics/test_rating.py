@@ -3,14 +3,14 @@
 import pytest
 
 from refusal_checks.core.errors import EvaluationError
+from refusal_checks.core.judgements import Invalid, Judgement, Rated, Reason
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record
-from refusal_checks.core.verdicts import Invalid, Judgement, Rated, Reason
 from refusal_checks.gates.comparison import Earlier, compare
 from refusal_checks.gates.gate import Gate
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics.intervals import Estimate
-from tests.deciding import decide
+from tests.support.deciding import decide
 from tests.unit.gates.test_score_files import scores_of
 
 

@@ -11,7 +11,7 @@ from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.gate import Gate
 from refusal_checks.metrics.statistics.intervals import wilson
 from refusal_checks.metrics.worst_case import worst_of_k_rate
-from tests.deciding import decide
+from tests.support.deciding import decide
 from tests.unit.conftest import records
 from tests.unit.gates.test_score_files import scores_of
 

@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
+from refusal_checks.core.judgements import Invalid
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.sampling import Sampling
-from refusal_checks.core.store import Store
-from refusal_checks.core.verdicts import Invalid
+from refusal_checks.io.store import Store
 from refusal_checks.models.candidates import Answer, ServedCandidate, answer_seed
 from refusal_checks.models.client.client import Client
 from refusal_checks.models.names import Replay
 from refusal_checks.models.recordings.recording import ReplayCandidate
 from refusal_checks.models.recordings.replay import read
-from tests.fake_server import FakeServer
+from tests.support.fake_server import FakeServer
 
 PROMPT = Prompt.single("p1", "what is it?")
 DIALOGUE = Prompt(

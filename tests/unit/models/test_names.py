@@ -11,7 +11,7 @@ import pytest
 from huggingface_hub import HfApi, ModelInfo
 
 from refusal_checks.core.errors import ModelError
-from refusal_checks.core.files import read_anew
+from refusal_checks.io.files import read_anew
 from refusal_checks.models import identity
 from refusal_checks.models.identity import describe, model_identity
 from refusal_checks.models.names import (

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from refusal_checks.core.errors import ModelError
+from refusal_checks.core.judgements import Chosen, Reason
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.sampling import Sampling
-from refusal_checks.core.store import Store
-from refusal_checks.core.verdicts import Chosen, Reason
+from refusal_checks.io.store import Store
 from refusal_checks.judges.kinds.multiple_choice import choose
 from refusal_checks.models.candidates import Answer, OptionScorer, ServedCandidate
 from refusal_checks.models.client.client import Client
-from tests.fake_server import FakeServer
+from tests.support.fake_server import FakeServer
 
 OPTIONS = {"A": "甲", "B": "乙", "C": "丙"}
 QUESTION = Prompt("1", (Message("user", "问？\nA. 甲\nB. 乙\nC. 丙"),), options=OPTIONS)

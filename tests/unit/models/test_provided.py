@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from refusal_checks.core import extensions
 from refusal_checks.core.errors import ModelError
-from refusal_checks.core.extensions import Extension, ExtensionError
+from refusal_checks.io import extensions
+from refusal_checks.io.extensions import Extension, ExtensionError
 from refusal_checks.models import provided
 from refusal_checks.models.names import (
     Extras,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from refusal_checks.plugin.gate import arguments
+from refusal_checks.plugin.gate_command import arguments
 from refusal_checks.results.project import FOLDER_KEY, RUNS_KEY, RUNS_VARIABLE
 
 

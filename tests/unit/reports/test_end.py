@@ -18,7 +18,7 @@ from refusal_checks.results.benchmark_summary import summarise
 from refusal_checks.results.events import Progress
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.summary import RunSummary
-from tests.deciding import decide
+from tests.support.deciding import decide
 from tests.unit.conftest import records
 from tests.unit.gates.test_score_files import scores_of
 from tests.unit.reports.test_table import (

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from refusal_checks.config import ReportsTable, RunSpec
 from refusal_checks.core.errors import UserError
 from refusal_checks.reports import formats
-from refusal_checks.spec import ReportsTable, RunSpec
 
 
 def spec_of(keys: dict[str, str]) -> RunSpec:

@@ -11,18 +11,18 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from refusal_checks.core.judgements import Binary, Label
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record
-from refusal_checks.core.verdicts import Binary, Label
 from refusal_checks.gates.gate import Gate, Waiver
-from refusal_checks.judges.trust.floors import Check, JudgeCheck
 from refusal_checks.metrics.statistics.intervals import wilson
 from refusal_checks.reports import markdown
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary
-from tests.deciding import decide
-from tests.report_runs import GATES, JUDGE, refusals, usual, write_run
+from refusal_checks.trust.floors import Check, JudgeCheck
+from tests.support.deciding import decide
+from tests.support.report_runs import GATES, JUDGE, refusals, usual, write_run
 from tests.unit.conftest import records
 from tests.unit.core.test_text import HOSTILE
 

@@ -8,22 +8,22 @@ from pathlib import Path
 import pytest
 
 from refusal_checks import RunSpec
+from refusal_checks.config import toml_file
+from refusal_checks.core.judgements import Graded
 from refusal_checks.core.prompts import Kind, Prompt
 from refusal_checks.core.records import Record
-from refusal_checks.core.reservations import RESERVATIONS
-from refusal_checks.core.verdicts import Graded
-from refusal_checks.gates import toml_file
+from refusal_checks.core.reservation_kinds import RESERVATIONS
 from refusal_checks.gates.gate import Gate, Waiver
 from refusal_checks.gates.verdict import Verdict
-from refusal_checks.judges.trust.labels import Confirmed
 from refusal_checks.metrics.statistics.intervals import Estimate
-from refusal_checks.reports.wording.release import release_decision
 from refusal_checks.results.benchmark_summary import BenchmarkSummary, summarise
 from refusal_checks.results.manifest import Data
 from refusal_checks.results.reservations import Reservation
 from refusal_checks.results.summary import RunSummary
-from tests.deciding import decide
-from tests.report_runs import JUDGE
+from refusal_checks.trust.labels import Confirmed
+from refusal_checks.wording.release import release_decision
+from tests.support.deciding import decide
+from tests.support.report_runs import JUDGE
 from tests.unit.conftest import records
 
 UNSAFE = Gate("unsafe", "rejection_rate", min=0.8)

@@ -9,18 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
-from refusal_checks.core.extensions import ExtensionError
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.records import Record
 from refusal_checks.gates.bounds import exact, looser_bounds
 from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict
+from refusal_checks.io.extensions import ExtensionError
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.metric import register
 from refusal_checks.metrics.statistics.intervals import Estimate
-from refusal_checks.reports.wording import verdicts as sentences
-from tests.deciding import decide
+from refusal_checks.wording import gate_sentences as sentences
+from tests.support.deciding import decide
 from tests.unit.conftest import records
 from tests.unit.gates.test_score_files import scores_of
 

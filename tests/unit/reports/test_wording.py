@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from refusal_checks.core.judgements import Binary, Chosen, Invalid, Label, Reason
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion, Record
-from refusal_checks.core.verdicts import Binary, Chosen, Invalid, Label, Reason
 from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.decision import Rules
 from refusal_checks.gates.gate import Gate, Outcome
@@ -18,24 +18,24 @@ from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics import METRICS, by_prompt
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.reports import junit
-from refusal_checks.reports.wording.failures import (
+from refusal_checks.results.benchmark_summary import BenchmarkSummary
+from refusal_checks.results.manifest import Manifest, ModelFacts, Models
+from refusal_checks.results.summary import RunSummary
+from refusal_checks.wording.failures import (
     brief_message,
     exchange,
     message,
     moved,
 )
-from refusal_checks.reports.wording.remarks import more_remarks, remarks
-from refusal_checks.reports.wording.verdicts import (
+from refusal_checks.wording.gate_sentences import (
     details,
     figure,
     mark,
     reasons,
     what_decides,
 )
-from refusal_checks.results.benchmark_summary import BenchmarkSummary
-from refusal_checks.results.manifest import Manifest, ModelFacts, Models
-from refusal_checks.results.summary import RunSummary
-from tests.deciding import decide
+from refusal_checks.wording.remarks import more_remarks, remarks
+from tests.support.deciding import decide
 from tests.unit.conftest import records
 from tests.unit.gates.test_score_files import scores_of
 

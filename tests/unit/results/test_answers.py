@@ -5,15 +5,15 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
-from refusal_checks.core.prompts import Message, Prompt
-from refusal_checks.core.records import Completion, Record, Vote
-from refusal_checks.core.verdicts import (
+from refusal_checks.core.judgements import (
     Binary,
     Invalid,
     Label,
     Reason,
 )
-from refusal_checks.results import answers
+from refusal_checks.core.prompts import Message, Prompt
+from refusal_checks.core.records import Completion, Record, Vote
+from refusal_checks.results import answer_rows
 from refusal_checks.results.run_folder import RunFolder
 from tests.unit.results.test_run_folder import runs_of_records
 
@@ -34,7 +34,7 @@ RECORDS = [
 def test_a_record_is_one_row_with_all_that_is_known(tmp_path: Path) -> None:
     run = RunFolder(tmp_path)
     run.write_records("mine", RECORDS)
-    first, second = answers.rows(run)
+    first, second = answer_rows.rows(run)
     assert first["benchmark"] == "mine"
     groups = [(each["kind"], each["group"]) for each in first["groups"]]
     assert groups == [("category", "fraud"), ("language", "zh")]
@@ -69,8 +69,8 @@ def test_any_records_become_a_frame_of_one_row_each(
     run.write_records("mine", records)
     run.write_records("other", RECORDS)
     frame = run.frame()
-    assert tuple(frame.columns) == answers.COLUMNS
-    rows = list(answers.rows(run))
+    assert tuple(frame.columns) == answer_rows.COLUMNS
+    rows = list(answer_rows.rows(run))
     assert len(frame) == len(rows) == len(records) + 2
-    assert all(row.keys() == {*answers.COLUMNS} for row in rows)
+    assert all(row.keys() == {*answer_rows.COLUMNS} for row in rows)
     assert [*frame["prompt_id"]] == [row["prompt_id"] for row in rows]

@@ -10,10 +10,7 @@ from typer.testing import CliRunner
 
 from refusal_checks.cli import application
 from refusal_checks.core.errors import EndpointError, EngineDiedError, ModelError
-from refusal_checks.core.prompts import Message, Prompt
-from refusal_checks.core.records import Completion, Record, Vote
-from refusal_checks.core.redaction import is_redacted
-from refusal_checks.core.verdicts import (
+from refusal_checks.core.judgements import (
     Binary,
     Chosen,
     Graded,
@@ -23,17 +20,20 @@ from refusal_checks.core.verdicts import (
     Rated,
     Reason,
 )
+from refusal_checks.core.prompts import Message, Prompt
+from refusal_checks.core.records import Completion, Record, Vote
+from refusal_checks.core.redaction import is_redacted
 from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.decision import Rules
 from refusal_checks.gates.gate import Gate
-from refusal_checks.judges.trust.floors import Check, JudgeCheck, Mistake
 from refusal_checks.models.names import Attached, Served
 from refusal_checks.results import redact
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.redact import Redaction
 from refusal_checks.results.summary import RunSummary
-from tests.deciding import decide
-from tests.report_runs import write_run
+from refusal_checks.trust.floors import Check, JudgeCheck, Mistake
+from tests.support.deciding import decide
+from tests.support.report_runs import write_run
 from tests.unit.gates.test_score_files import scores_of
 
 SECRET = "Xq secret text ÄÖ"

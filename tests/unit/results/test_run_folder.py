@@ -9,9 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refusal_checks.core.errors import DataError, UserError
-from refusal_checks.core.prompts import Message, Prompt
-from refusal_checks.core.records import Completion, Record, Vote
-from refusal_checks.core.verdicts import (
+from refusal_checks.core.judgements import (
     Binary,
     Chosen,
     Graded,
@@ -21,11 +19,13 @@ from refusal_checks.core.verdicts import (
     Rated,
     Reason,
 )
+from refusal_checks.core.prompts import Message, Prompt
+from refusal_checks.core.records import Completion, Record, Vote
 from refusal_checks.results import run_folder
 from refusal_checks.results.benchmark_summary import summarise
 from refusal_checks.results.run_folder import RunFolder, require_writable
 from refusal_checks.results.summary import RunSummary
-from tests.report_runs import manifest_of, refusals, write_run
+from tests.support.report_runs import manifest_of, refusals, write_run
 
 JUDGEMENTS: st.SearchStrategy[Judgement] = st.sampled_from(
     [

@@ -5,9 +5,7 @@ from dataclasses import replace
 import pytest
 
 from refusal_checks import benchmarks
-from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import Completion, Record
-from refusal_checks.core.verdicts import (
+from refusal_checks.core.judgements import (
     Binary,
     Graded,
     Invalid,
@@ -15,6 +13,8 @@ from refusal_checks.core.verdicts import (
     Label,
     Reason,
 )
+from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.records import Completion, Record
 from refusal_checks.metrics.statistics.intervals import wilson
 from refusal_checks.results.benchmark_summary import summarise
 from refusal_checks.results.summary import balance, distinct

@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from refusal_checks.core.prompts import Message, Prompt
-from refusal_checks.core.records import Completion, Record
-from refusal_checks.core.verdicts import (
+from refusal_checks.core.judgements import (
     Chosen,
     Graded,
     Invalid,
     Judgement,
     Reason,
 )
+from refusal_checks.core.prompts import Message, Prompt
+from refusal_checks.core.records import Completion, Record
 from refusal_checks.gates.gate import Gate
 from refusal_checks.metrics import METRICS
 from refusal_checks.results.benchmark_summary import BenchmarkSummary, summarise
-from tests.deciding import decide
+from tests.support.deciding import decide
 
 RATES = {
     "rr1": "rejection_rate",

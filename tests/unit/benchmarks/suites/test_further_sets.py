@@ -17,8 +17,8 @@ from refusal_checks.benchmarks import (
 from refusal_checks.benchmarks.suites import wildguard
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Kind
-from tests.cases import cases_of
-from tests.tables import put, put_parquet
+from tests.support.cases import cases_of
+from tests.support.tables import put, put_parquet
 
 CSV = cases_of(__file__)
 

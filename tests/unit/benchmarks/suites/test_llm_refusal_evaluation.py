@@ -138,7 +138,7 @@ def write(mirror: Path, table: pa.Table) -> Path:
 def test_a_file_that_unpacks_to_too_much_is_refused(
     tmp_path: Path, column: pa.Array, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("refusal_checks.core.parquet.LARGEST", 10**7)
+    monkeypatch.setattr("refusal_checks.io.parquet.LARGEST", 10**7)
     path = write(tmp_path, pa.table({"prompt": column}))
     assert path.stat().st_size < 10**6
     with pytest.raises(

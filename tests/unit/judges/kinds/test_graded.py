@@ -7,11 +7,11 @@ import pytest
 
 from refusal_checks import judges
 from refusal_checks.core.errors import ModelError
+from refusal_checks.core.judgements import Graded
 from refusal_checks.core.prompts import Message, Prompt
-from refusal_checks.core.verdicts import Graded
 from refusal_checks.judges.kinds import degree
 from refusal_checks.judges.template import load
-from tests.fake_server import FakeServer
+from tests.support.fake_server import FakeServer
 from tests.unit.judges.asked import ask, build
 
 DIALOGUE = Prompt(

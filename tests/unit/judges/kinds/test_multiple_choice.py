@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 from refusal_checks import judges
+from refusal_checks.core.judgements import Chosen, Invalid, Judgement, Reason
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion
-from refusal_checks.core.store import Store
-from refusal_checks.core.verdicts import Chosen, Invalid, Judgement, Reason
-from refusal_checks.evaluation.planning import Task, pending, verdict_key
+from refusal_checks.io.store import Store
 from refusal_checks.judges.kinds.multiple_choice import parse_choice
-from tests.fake_server import FakeServer
+from refusal_checks.run.plan import Task, pending, verdict_key
+from tests.support.fake_server import FakeServer
 from tests.toy_model import PROMPTS
-from tests.unit.evaluation.scripted import Speaker
 from tests.unit.judges.asked import ask, build
+from tests.unit.run.scripted import Speaker
 
 QUESTION = Prompt(
     "1",

@@ -8,16 +8,16 @@ import pytest
 
 from refusal_checks.benchmarks.suites.cfsafety import CATEGORIES, CATEGORY_GUIDE
 from refusal_checks.core.errors import ModelError
+from refusal_checks.core.judgements import Rated, Reason
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.sampling import JudgeSampling
-from refusal_checks.core.verdicts import Rated, Reason
 from refusal_checks.judges.kinds.rating import LABELS, instructions, rate
 from refusal_checks.models.client.client import Client
 from refusal_checks.models.client.label_probabilities import (
     LabelError,
     read_labels,
 )
-from tests.fake_server import Body, FakeServer
+from tests.support.fake_server import Body, FakeServer
 from tests.toy_model import PROMPTS
 from tests.unit.judges.asked import ask, build
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from refusal_checks.core.prompts import Message
 from refusal_checks.core.records import State
-from refusal_checks.models.client.answers import read_reason
+from refusal_checks.models.client.chat_replies import read_reason
 from refusal_checks.models.client.client import Client
 from refusal_checks.models.client.label_probabilities import (
     TOP,
@@ -21,7 +21,7 @@ from refusal_checks.models.client.label_probabilities import (
     read_labels,
 )
 from refusal_checks.models.client.reasoning import answer_logprobs, split_reasoning
-from tests.fake_server import FakeServer
+from tests.support.fake_server import FakeServer
 
 GOOD = "好".encode()
 HARMONY = "<|channel|>analysis<|message|>"

@@ -19,7 +19,7 @@ from refusal_checks.models.client.attaching import (
 from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.client.transport import Access
 from refusal_checks.models.names import Attached
-from tests.fake_server import STALL, Body, FakeServer
+from tests.support.fake_server import STALL, Body, FakeServer
 
 
 @pytest.fixture(autouse=True)

@@ -8,15 +8,15 @@ import pytest
 from aiohttp import web
 
 from refusal_checks.core.errors import EndpointError
+from refusal_checks.core.judgements import ABORTED, Reason
 from refusal_checks.core.prompts import Message
 from refusal_checks.core.records import Completion, unusable
-from refusal_checks.core.verdicts import ABORTED, Reason
-from refusal_checks.models.client import answers
+from refusal_checks.models.client import chat_replies
 from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.client.server_errors import PromptTooLongError
 from refusal_checks.models.client.usage import Usage
 from refusal_checks.models.names import Extras
-from tests.fake_server import Body, FakeServer
+from tests.support.fake_server import Body, FakeServer
 
 
 def test_a_client_counts_what_the_server_reports_with_tries_and_failures() -> None:
@@ -217,7 +217,7 @@ def test_an_answer_that_fills_the_context_says_so(
     monkeypatch: pytest.MonkeyPatch, asked: int, context: int | None, room: int
 ) -> None:
     """A prompt of six tokens, an answer of three."""
-    monkeypatch.setattr(answers, "LEAST", 3)
+    monkeypatch.setattr(chat_replies, "LEAST", 3)
     with FakeServer(lambda body: ["one two three"], finish_reason="length") as server:
         assert chat(server, asked, context)[0].room == room
 

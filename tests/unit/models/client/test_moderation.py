@@ -10,8 +10,8 @@ import pytest
 from refusal_checks.core.errors import EndpointError
 from refusal_checks.models.client import server_errors
 from refusal_checks.models.client.client import Client
-from refusal_checks.models.client.moderation import Moderated, Moderator
-from tests.fake_server import FakeServer
+from refusal_checks.models.client.moderations import Moderated, Moderator
+from tests.support.fake_server import FakeServer
 
 CATEGORIES = {"violence": True, "illicit": True, "hate": False}
 OPENAI = {"flagged": True, "categories": CATEGORIES}

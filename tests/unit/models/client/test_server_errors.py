@@ -22,8 +22,8 @@ from refusal_checks.models.client.server_errors import (
 from refusal_checks.models.client.transport import Access
 from refusal_checks.models.model_files import declared
 from refusal_checks.models.names import Served
-from tests.cases import cases_of
-from tests.fake_server import RESET, STALL, FakeServer, Fault
+from tests.support.cases import cases_of
+from tests.support.fake_server import RESET, STALL, FakeServer, Fault
 
 CASES = cases_of(__file__)
 

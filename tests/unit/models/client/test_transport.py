@@ -30,8 +30,8 @@ from refusal_checks.models.client.transport import (
     decoded,
     encoded,
 )
-from tests.fake_server import FakeServer
-from tests.tiny_proxy import TinyProxy
+from tests.support.fake_server import FakeServer
+from tests.support.tiny_proxy import TinyProxy
 
 BODY = {
     "model": "fake",

@@ -12,17 +12,17 @@ from typing import Any
 
 import pytest
 
-from refusal_checks.core.data_files import read_rows
 from refusal_checks.core.errors import DataError
+from refusal_checks.core.judgements import Binary, Graded, Invalid, Label, Rated, Valid
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.settings import RecordingTable
-from refusal_checks.core.verdicts import Binary, Graded, Invalid, Label, Rated, Valid
+from refusal_checks.io.data_files import read_rows
 from refusal_checks.judges.rules import LabelsJudge
 from refusal_checks.models.names import Replay
 from refusal_checks.models.recordings import replay
 from refusal_checks.models.recordings.recording import Recording
-from tests.public_data import public_file
+from tests.support.public_data import public_file
 
 
 def read(

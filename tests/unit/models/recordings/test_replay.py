@@ -13,16 +13,16 @@ from typing import Any
 
 import pytest
 
+from refusal_checks.config.toml_file import find
 from refusal_checks.core.errors import DataError, ModelError, ThresholdError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, unusable
 from refusal_checks.core.settings import RecordingTable
-from refusal_checks.gates.toml_file import find
 from refusal_checks.models.names import Replay, parse_candidate
 from refusal_checks.models.recordings import replay
 from refusal_checks.models.recordings.recording import Recording
-from tests.cases import cases_of
-from tests.tables import put_parquet
+from tests.support.cases import cases_of
+from tests.support.tables import put_parquet
 from tests.unit.conftest import Write
 
 CASES = cases_of(__file__)

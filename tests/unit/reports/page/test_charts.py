@@ -9,7 +9,7 @@ from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.reports.page import charts
 from refusal_checks.results.benchmark_summary import summarise
-from tests.report_runs import RATED, chosen, rated
+from tests.support.report_runs import RATED, chosen, rated
 from tests.unit.conftest import records
 
 UNSAFE = Gate("unsafe", "rejection_rate", min=0.8)

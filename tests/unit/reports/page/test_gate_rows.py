@@ -12,11 +12,11 @@ from refusal_checks.gates.verdict import Verdict
 from refusal_checks.reports.page import gate_rows
 from refusal_checks.reports.page.manifest_facts import facts
 from refusal_checks.reports.rows import Row
-from refusal_checks.reports.wording.verdicts import details, reasons
 from refusal_checks.results.benchmark_summary import summarise
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.summary import RunSummary
-from tests.deciding import decide
+from refusal_checks.wording.gate_sentences import details, reasons
+from tests.support.deciding import decide
 from tests.unit.conftest import records
 from tests.unit.gates.test_score_files import scores_of
 

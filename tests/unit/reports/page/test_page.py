@@ -13,18 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refusal_checks.core.errors import DataError
+from refusal_checks.core.judgements import Binary, Label
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion, Record, Vote
 from refusal_checks.core.text import storable
-from refusal_checks.core.verdicts import Binary, Label
 from refusal_checks.reports.page import page as html
 from refusal_checks.reports.page.payload import Payload
 from refusal_checks.reports.page.render import breaks, embed, visible
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary
-from tests.html_page import Page
-from tests.report_runs import HOSTILE, usual, write_run
+from tests.support.html_page import Page
+from tests.support.report_runs import HOSTILE, usual, write_run
 from tests.unit.conftest import records
 
 

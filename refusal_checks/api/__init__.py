@@ -1,0 +1,1 @@
+"""The front door: ``evaluate`` takes a ``RunSpec`` and returns a ``RunResult``."""

@@ -1,0 +1,246 @@
+"""Evaluate a run: a ``RunSpec`` in, a ``RunResult`` out."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+from collections.abc import Collection
+from queue import SimpleQueue
+from typing import TYPE_CHECKING
+
+from refusal_checks.api.interrupts import as_interrupts, ctrl_c_raises
+from refusal_checks.api.result import RunResult
+from refusal_checks.config import NAMED, RunSpec
+from refusal_checks.core.errors import EngineStartError, UserError, require_known
+from refusal_checks.reports import formats
+from refusal_checks.reports.run_view import RunView
+from refusal_checks.results import project
+from refusal_checks.results.events import Event, Listener, Notice
+from refusal_checks.run.inputs import COMMANDS, Folders, folders, read_inputs
+from refusal_checks.run.pipeline import Pipeline
+from refusal_checks.run.recorder import Recorder
+
+if TYPE_CHECKING:
+    from refusal_checks.run.run_session import RunSession
+
+
+class Interrupted(KeyboardInterrupt):
+    """Raised when an evaluation is interrupted; ``result`` holds what was done until then."""
+
+    def __init__(self, result: RunResult) -> None:
+        super().__init__("the evaluation was stopped before it was complete")
+        self.result = result
+
+
+class NotStartedError(EngineStartError):
+    """Raised when an engine did not start; ``result`` holds no decision."""
+
+    def __init__(self, why: str, result: RunResult) -> None:
+        super().__init__(why)
+        self.result = result
+
+
+def evaluate(
+    spec: RunSpec,
+    on_event: Listener | None = None,
+    *,
+    gates: Collection[str] | None = None,
+    run_id: str = "",
+    kept: Folders | None = None,
+    write_reports: bool = True,
+) -> RunResult:
+    """Evaluate the candidate of a spec and decide its gates.
+
+    This starts and stops engines, asks servers, and stores answers and verdicts. Whatever is
+    stored is not asked for again, so a repeated call continues an interrupted one. The whole spec
+    is checked before anything starts. The function runs its own event loop, so it may be called
+    where one runs already, as in a notebook.
+
+    Args:
+        spec: what to evaluate; see ``RunSpec.read``.
+        on_event: called with each event, in order (see ``results.events``); ``print`` shows them.
+            The evaluation waits for it. If it raises, it gets no further events, and ``evaluate``
+            raises the exception at the end.
+        gates: ids of the gates to decide, and of benchmarks without gates to measure; None for
+            all. With none, only the judge is checked.
+        run_id: the name of the run's folder; by default the time.
+        kept: folders of the store and of runs, unless the spec names them.
+        write_reports: write the files that the spec's ``reports`` name.
+
+    Returns:
+        Verdicts, figures and the release decision, as ``load_run`` returns them later.
+
+    Raises:
+        UserError: something in the spec is wrong; the message says what to write.
+        NotStartedError: an engine did not start.
+        StoreError: the store cannot be read or written.
+        Interrupted: a KeyboardInterrupt, by Ctrl-C or SIGTERM; it has the result so far. One
+            before the run is prepared is a plain KeyboardInterrupt.
+    """
+    if not isinstance(spec, RunSpec):
+        raise UserError("evaluate: pass a RunSpec, such as RunSpec.from_dict(...)")
+    if on_event is not None and not callable(on_event):
+        raise UserError("evaluate: pass a function as on_event, such as print")
+    evaluation = _Evaluation(
+        spec, EventHub(on_event), run_id or project.new_run_id(), write_reports
+    )
+    work = evaluation.in_thread if _has_loop() else evaluation.work
+    try:
+        return work(kept or folders(spec), _selected(gates, spec))
+    except UserError as fault:
+        if kept:  # pytest and commands name the folders, and their users type options
+            raise
+        raise type(fault)(_in_keys(str(fault))) from None
+
+
+_EXAMPLE = (
+    '    spec.with_values({"candidate.model": "ORG/MODEL", "judge.model": "ORG/JUDGE"})'
+)
+
+
+def _in_keys(message: str) -> str:
+    """Name keys in a message in place of the command line's options."""
+    text = message.replace(COMMANDS, _EXAMPLE).replace("--set ", "")
+    for option, key in NAMED.items():
+        text = re.sub(rf"--{option}(?![\w-])", key, text)
+    return text
+
+
+def _selected(gates: Collection[str] | None, spec: RunSpec) -> Collection[str]:
+    """The ids to evaluate; UserError if one does not exist."""
+    if gates is None:
+        if not spec.ids:
+            raise UserError("no benchmark: add the table of one, such as xstest_unsafe")
+        return spec.ids
+    for gate_id in gates:
+        require_known(gate_id, spec.ids, "gates", "gate", UserError)
+    return gates
+
+
+def _has_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+class EventHub:
+    """Passes events to the caller's listener.
+
+    If the listener raises, it gets no further events and the run goes on; ``raise_fault`` raises
+    the exception at the end.
+    """
+
+    def __init__(self, listener: Listener | None) -> None:
+        self._listener = listener
+        self._fault: Exception | None = None
+        # Engines that start say so from threads of their own.
+        self._telling = threading.RLock()
+
+    def tell(self, event: Event) -> None:
+        with self._telling:
+            if self._listener is not None and self._fault is None:
+                try:
+                    self._listener(event)
+                except Exception as fault:
+                    self._fault = fault
+
+    def say(self, text: str) -> None:
+        self.tell(Notice(text))
+
+    def raise_fault(self) -> None:
+        if self._fault is not None:
+            raise self._fault
+
+
+class _Evaluation:
+    """One call of ``evaluate``; it works in one thread, and another may interrupt it."""
+
+    def __init__(
+        self, spec: RunSpec, events: EventHub, run_id: str, write_reports: bool
+    ) -> None:
+        self._spec = spec
+        self._events = events
+        self._run_id = run_id
+        self._write_reports = write_reports
+        self._pipeline: Pipeline | None = None
+        self._is_cancelled = False
+
+    def work(self, kept: Folders, selected: Collection[str]) -> RunResult:
+        """Evaluate, in this thread.
+
+        Raises:
+            Interrupted: it was stopped.
+            NotStartedError: an engine did not start.
+        """
+        # HTTP and templates, which collection need not import
+        from refusal_checks.run.run_session import open_session
+
+        ended: BaseException | None = None
+        with as_interrupts():
+            formats.check(self._spec)
+            inputs = read_inputs(self._spec, kept, selected)
+            with open_session(
+                inputs, self._run_id, self._events.say, lambda: self._is_cancelled
+            ) as session:
+                recorder = Recorder(session, self._events.tell)
+                pipeline = self._announce(session, recorder)
+                try:
+                    pipeline.work()
+                except (KeyboardInterrupt, EngineStartError) as fault:
+                    ended = fault
+            result = RunResult(RunView(recorder.folder, recorder.summary))
+            try:
+                self._report(result)
+            except KeyboardInterrupt as fault:
+                ended = fault
+        if isinstance(ended, KeyboardInterrupt):
+            raise Interrupted(result)
+        if ended:
+            raise NotStartedError(str(ended), result) from ended
+        self._events.raise_fault()
+        return result
+
+    def _announce(self, session: RunSession, recorder: Recorder) -> Pipeline:
+        """Say that all is prepared; from here on, whatever ends the run leaves a result."""
+        pipeline = self._pipeline = Pipeline(session, recorder)
+        if self._is_cancelled:
+            raise KeyboardInterrupt
+        self._events.tell(recorder.prepared)
+        self._events.raise_fault()
+        return pipeline
+
+    def _report(self, result: RunResult) -> None:
+        if self._write_reports:
+            for line in result.write_reports(self._spec.reports):
+                self._events.say(line)
+
+    def in_thread(self, kept: Folders, selected: Collection[str]) -> RunResult:
+        """Run ``work`` in a thread of its own, and pass interrupts on to it."""
+        ended: SimpleQueue[RunResult | BaseException] = SimpleQueue()
+
+        def work() -> None:
+            try:
+                ended.put(self.work(kept, selected))
+            except BaseException as fault:
+                ended.put(fault)
+
+        thread = threading.Thread(target=work, name="evaluation", daemon=True)
+        with ctrl_c_raises(), as_interrupts():
+            thread.start()
+            try:
+                thread.join()
+            except KeyboardInterrupt:
+                # First of all: the thread may be about to make the run.
+                self._is_cancelled = True
+                if self._pipeline:
+                    self._pipeline.cancel()
+                thread.join()
+        outcome = ended.get()
+        if isinstance(outcome, BaseException):
+            raise outcome
+        if self._is_cancelled:
+            raise Interrupted(outcome)
+        return outcome

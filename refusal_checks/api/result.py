@@ -1,0 +1,130 @@
+"""The result of an evaluation, right after it or loaded later."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from os import PathLike, fspath
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from refusal_checks.config import ReportsTable
+from refusal_checks.core.errors import DataError, require_known
+from refusal_checks.core.records import Record
+from refusal_checks.core.text import clean
+from refusal_checks.gates.verdict import Verdict
+from refusal_checks.metrics.statistics.intervals import Estimate
+from refusal_checks.reports import formats
+from refusal_checks.reports.run_view import RunView
+from refusal_checks.results.run_folder import RunFolder
+from refusal_checks.results.summary import RunSummary
+from refusal_checks.trust.floors import JudgeCheck
+from refusal_checks.wording.release import ReleaseDecision
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+
+class RunResult:
+    """The result of a run.
+
+    Everything comes from memory or from the run's folder; nothing is evaluated here.
+    """
+
+    def __init__(self, run: RunView) -> None:
+        self.run = run
+
+    @classmethod
+    def load(cls, path: Path) -> RunResult:
+        """Load a run from its folder; see ``is_unfinished``.
+
+        Raises:
+            DataError: the folder holds no run, or one that has changed since it was written.
+        """
+        view = RunView.read(path.absolute())
+        view.folder.require_whole()
+        return cls(view)
+
+    @property
+    def is_unfinished(self) -> bool:
+        """True if the run goes on, or was stopped or killed: figures are of what it did so far."""
+        return self.summary.unfinished
+
+    @property
+    def candidate(self) -> str:
+        """Short name of the candidate."""
+        return self.run.candidate
+
+    @property
+    def folder(self) -> Path:
+        return self.run.folder.path
+
+    @property
+    def summary(self) -> RunSummary:
+        return self.run.summary
+
+    @property
+    def verdicts(self) -> dict[str, Verdict]:
+        """Verdicts by gate id, such as ``xstest_safe-rejection_rate``."""
+        return self.summary.verdicts
+
+    @property
+    def errors(self) -> dict[str, str]:
+        """Why gates have no verdict, by gate id."""
+        return self.summary.errors
+
+    @property
+    def figures(self) -> dict[str, Mapping[str, Estimate]]:
+        """Figures with intervals, by benchmark and metric."""
+        return {
+            name: benchmark.figures
+            for name, benchmark in self.summary.benchmarks.items()
+        }
+
+    @property
+    def judge(self) -> JudgeCheck | None:
+        """Result of the judge's check; None if the judge was not checked."""
+        return self.summary.judge
+
+    @property
+    def decision(self) -> ReleaseDecision:
+        """Whether the candidate may ship, and why."""
+        return self.run.decision
+
+    def records(self, benchmark: str) -> Iterator[Record]:
+        """Yield all answers to a benchmark, with their judgements.
+
+        Raises:
+            DataError: there are no answers, or their file is damaged.
+        """
+        folder = self.run.folder
+        require_known(benchmark, folder.benchmarks, "records", "benchmark", DataError)
+        return folder.records(benchmark)
+
+    def frame(self) -> DataFrame:
+        """Return all answers as a table, one row per answer."""
+        return self.run.folder.frame()
+
+    def write_html(self, path: str | PathLike[str]) -> None:
+        """Write the report with all answers as one HTML file."""
+        formats.OWN["html"].write(self.run.folder, Path(fspath(path)))
+
+    def write_junit(self, path: str | PathLike[str]) -> None:
+        """Write JUnit XML with a case for each gate and each check of the judge."""
+        formats.OWN["junit"].write(self.run.folder, Path(fspath(path)))
+
+    def write_reports(self, reports: ReportsTable) -> Iterator[str]:
+        """Write the files that a spec names; yield one line about each."""
+        folder = RunFolder(self.folder)
+        for name, report, path in (
+            *formats.targets(reports),
+            *formats.github_summary(),
+        ):
+            try:
+                report.write(folder, path)
+            except (OSError, DataError) as fault:
+                yield f"{name} report could not be written: {clean(str(fault))}"
+                continue
+            yield formats.written(name, report, path)
+
+    def __repr__(self) -> str:
+        return f"<RunResult of {self.candidate}: {self.decision.line}>"

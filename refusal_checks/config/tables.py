@@ -1,0 +1,406 @@
+"""The tables of a run file, a class each; each key is a field of one of them."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    field_validator,
+    model_validator,
+)
+
+from refusal_checks.config.gate_tables import GateSettings
+from refusal_checks.core.errors import DataError, UserError
+from refusal_checks.core.reservation_kinds import RESERVATIONS
+from refusal_checks.core.sampling import JudgeSampling, Sampling
+from refusal_checks.core.settings import (
+    CONNECTIONS,
+    Filtered,
+    FromFile,
+    Frozen,
+    Limits,
+    MultipleChoice,
+    PerMinute,
+    RecordingTable,
+    RequestPace,
+    Seconds,
+    VerdictSettings,
+)
+from refusal_checks.core.suggestions import near
+from refusal_checks.engines.placement import Wanted
+from refusal_checks.gates.gate import Waiver
+from refusal_checks.io.files import read_bytes
+from refusal_checks.trust.floors import JudgeFloors
+
+
+def _as_list(value: object) -> object:
+    """Make a list of a single value, for a key that takes one value or several."""
+    return value if isinstance(value, list | tuple) else (value,)
+
+
+def _as_words(value: object) -> object:
+    """Join a list of words as a shell would write them."""
+    if isinstance(value, list | tuple) and all(isinstance(word, str) for word in value):
+        return shlex.join(value)
+    return value
+
+
+def _as_text(value: object) -> object:
+    """Convert a number, such as a device's, to text."""
+    return str(value) if type(value) is int else value
+
+
+Several = Annotated[tuple[str, ...], BeforeValidator(_as_list), Field(strict=False)]
+Tables = Annotated[
+    tuple[dict[str, Any], ...], BeforeValidator(_as_list), Field(strict=False)
+]
+
+
+_ARGS = "arguments for its engine, passed on unchanged, as one text"
+_VARIABLES = "variables of its chat template"
+_REASONING_END = "text that ends its reasoning, where vLLM has no parser for it"
+
+
+class ModelTable(Frozen):
+    """How models of a role are asked."""
+
+    concurrency: int = Field(
+        CONNECTIONS, ge=1, description="maximum requests in flight to its server"
+    )
+    requests_per_minute: PerMinute = Field(
+        None, description="maximum requests per minute to a server that others run"
+    )
+    devices: Annotated[str, BeforeValidator(_as_text)] = Field(
+        "",
+        description="GPUs or CPU cores for its engine, such as 0,1; the other engine needs some "
+        "of its own",
+    )
+
+    @property
+    def pace(self) -> RequestPace:
+        return RequestPace(self.requests_per_minute, self.concurrency)
+
+    @property
+    def device_ids(self) -> tuple[str, ...]:
+        names = [name.strip() for name in self.devices.split(",")]
+        return tuple(name for name in names if name)
+
+
+def _require_named(*names: str) -> None:
+    if any(not name.strip() for name in names):
+        raise ValueError("name a model: it is empty")
+
+
+class CandidateTable(ModelTable):
+    """The model under test."""
+
+    model: str = Field(
+        "",
+        description="the model under test: ORG/MODEL or a folder (starts an engine), a server "
+        "(http://HOST/v1#MODEL), a model of an extension (PREFIX:NAME), or replay:FILE "
+        "(recorded answers)",
+    )
+    name: str = Field("", description="name in reports (default: the path's last part)")
+    args: Annotated[str, BeforeValidator(_as_words)] = Field("", description=_ARGS)
+    template_variables: dict[str, Any] = Field({}, description=_VARIABLES)
+    reasoning_end: str = Field("", description=_REASONING_END)
+    judge_reasoning: bool | None = Field(
+        None,
+        description="judge the reasoning as part of the answer, because users see it; false "
+        "where they do not",
+    )
+    filtered: Filtered = Field(
+        "invalid",
+        description="what an answer withheld by the server's content filter counts as; refusal "
+        "where users meet the same filter",
+    )
+
+    @field_validator("model", mode="before")
+    @classmethod
+    def _is_one(cls, value: object) -> object:
+        if isinstance(value, list):
+            raise ValueError(
+                "name one model, and run once for each, in a shell: "
+                "for model in A B; do refusal-checks gate $model --judge JUDGE; done"
+            )
+        if isinstance(value, str):
+            _require_named(value)
+        return value
+
+    @property
+    def title(self) -> str:
+        """Its name in reports: the one given, else the last part of its path."""
+        path = self.model.rpartition("#")[2].strip("/")
+        return self.name or path.rpartition("/")[2] or self.model
+
+
+class JudgeTable(ModelTable, VerdictSettings, JudgeSampling):
+    """The judge, how it writes its verdicts, and what it must be able to do."""
+
+    has_other_keys = True
+    model: Several = Field(
+        (),
+        description="the judge: a model named like the candidate, moderation:URL#MODEL, keyword "
+        "or labels; of several, the majority decides",
+    )
+    args: Several = Field((), description=_ARGS)
+    template_variables: Tables = Field((), description=_VARIABLES)
+    reasoning_end: Several = Field((), description=_REASONING_END)
+    prompt: Annotated[Several, FromFile()] = Field(
+        (),
+        description="judge prompt: a name of the package's or a .md file, else the one that suits "
+        "the model",
+    )
+    check: JudgeFloors | None = Field(
+        None,
+        description="what the judge must reach on exchanges with known verdicts",
+    )
+
+    @field_validator("check", mode="before")
+    @classmethod
+    def _is_table(cls, value: object) -> object:
+        if value is True:
+            raise ValueError("write judge.check={}")
+        if value is False:
+            raise ValueError(
+                "remove check from [judge] in the run file, which asks for it; or "
+                "decide gates whatever it finds, with trust.allow_untrusted_judge=true"
+            )
+        return value
+
+    @field_validator("model")
+    @classmethod
+    def _are_named(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        _require_named(*names)
+        return names
+
+    @property
+    def floors(self) -> JudgeFloors | None:
+        """What its figures must reach; None if none is checked."""
+        return self.check if self.check and self.check.figures else None
+
+    @property
+    def sampling(self) -> JudgeSampling:
+        """Sampling of verdicts; knows which keys were set, see ``JudgeSampling.of_reasoning``."""
+        names = self.model_fields_set & JudgeSampling.model_fields.keys()
+        return JudgeSampling(**{name: getattr(self, name) for name in names})
+
+
+class SamplingTable(Sampling):
+    """How the candidate's answers are drawn."""
+
+    has_other_keys = True
+    system_prompt_file: Annotated[str, FromFile()] = Field(
+        "", description="file with the system prompt"
+    )
+
+    @model_validator(mode="after")
+    def _has_one_prompt(self) -> Self:
+        if self.system_prompt and self.system_prompt_file:
+            raise ValueError("give system_prompt or system_prompt_file, not both")
+        return self
+
+    @property
+    def drawn(self) -> Sampling:
+        """Sampling of answers, with the system prompt read from its file.
+
+        Raises:
+            UserError: the file cannot be read.
+        """
+        given = self.model_fields_set & Sampling.model_fields.keys()
+        values = {name: getattr(self, name) for name in given}
+        name = self.system_prompt_file
+        if not name:
+            return Sampling(**values)
+        try:
+            text = read_bytes(Path(name)).decode().strip()
+        except DataError as fault:
+            raise UserError(f"sampling.system_prompt_file {fault}") from None
+        except UnicodeDecodeError:
+            raise UserError(
+                f"sampling.system_prompt_file {name}: save it as UTF-8"
+            ) from None
+        return Sampling(**{**values, "system_prompt": text})
+
+
+class EngineTable(Frozen):
+    """What starts the engines of models, and where they run."""
+
+    command: str = Field(
+        "",
+        description="program that starts the engine instead of vLLM's own, with the engine's "
+        "arguments",
+    )
+    placement: Wanted = Field(
+        "auto",
+        description="whether engines run at the same time (together) or one after the other "
+        "(turns); auto is what fits this machine",
+    )
+    start_timeout: Seconds = Field(
+        1800.0, description="seconds that an engine may take to start"
+    )
+
+
+class DataTable(Frozen):
+    """Where public data comes from."""
+
+    mirror: Annotated[str, FromFile()] = Field(
+        "", description="mirror of public data ($REFUSAL_CHECKS_DATA)"
+    )
+
+
+class StoreTable(Frozen):
+    """Stored answers and verdicts."""
+
+    file: Annotated[str, FromFile()] = Field(
+        "",
+        description="file of stored answers and verdicts (default: .refusal-checks/store.sqlite)",
+    )
+    fresh: bool = Field(
+        False,
+        description="ask for everything again, and never reuse what is stored of these models",
+    )
+    reuse: bool = Field(
+        False,
+        description="use what attached servers answered earlier runs, too",
+    )
+    only: bool = Field(
+        False,
+        description="start no engine and ask no server; answers that are not stored are invalid",
+    )
+    retry_unfinished: bool = Field(
+        False,
+        description="ask again for stored answers that the server cut off",
+    )
+
+
+class BaselineTable(Frozen):
+    """The earlier run to compare with."""
+
+    path: Annotated[str, FromFile()] = Field(
+        "",
+        description="earlier run to compare with: last, an id, a run's folder, its summary.json, "
+        "or a folder of accepted baselines",
+    )
+    allow_incomparable: bool = Field(
+        False,
+        description="compare even if judge, data or sampling differ",
+    )
+
+
+class TrustTable(Frozen):
+    """What is known of the judge besides its verdicts."""
+
+    human_labels: Annotated[str, FromFile()] = Field(
+        "",
+        description="people's labels of some answers that counted as refused, in a sheet from "
+        "`refusal-checks sample-for-labels`: the share that they confirm multiplies the rate",
+    )
+    allow_untrusted_judge: bool = Field(
+        False, description="decide gates even if the judge fails its check"
+    )
+
+
+class ReportsTable(Frozen):
+    """What is written about a run. Extensions add keys: the names of their report formats."""
+
+    model_config = ConfigDict(extra="allow")
+
+    html: Annotated[str, FromFile()] = Field("", description="HTML report of the run")
+    markdown: Annotated[str, FromFile()] = Field(
+        "", description="Markdown for a pull request, without texts"
+    )
+    junit: Annotated[str, FromFile()] = Field(
+        "", description="JUnit XML of the gates, for runs without pytest"
+    )
+    offenders: int = Field(5, ge=0, description="prompts that a failed gate lists")
+    redact: bool = Field(
+        False,
+        description="show hashes and lengths instead of prompts, answers and rationales "
+        "($REFUSAL_CHECKS_REDACT=1)",
+    )
+    runs: Annotated[str, FromFile()] = Field(
+        "", description="folder of the runs ($REFUSAL_CHECKS_RUNS)"
+    )
+
+    def target(self, name: str) -> str:
+        """The target of a report format, usually a file; empty if the report is not requested."""
+        value = getattr(self, name, "")
+        return value if isinstance(value, str) else ""
+
+    @property
+    def formats(self) -> list[str]:
+        """Keys that no field declares: names of formats that extensions add."""
+        return list(self.__pydantic_extra__ or {})
+
+
+class Acceptance(Waiver):
+    """``{ until = ..., by = ..., reason = ... }``: a reservation that must stop no release."""
+
+    key: ClassVar[str] = "ID"
+    does: ClassVar[str] = "accepts"
+
+
+class AcceptTable(Frozen):
+    """Reservations that may not stop a release, by id; see ``RESERVATIONS``."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, Acceptance] = Field(init=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _are_known(cls, values: Any) -> Any:
+        for name in values if isinstance(values, dict) else ():
+            if name not in RESERVATIONS:
+                raise ValueError(
+                    f"no such reservation: {name}{near(name, RESERVATIONS)} (known: "
+                    f"{', '.join(RESERVATIONS)})"
+                )
+        return values
+
+    @property
+    def granted(self) -> dict[str, Waiver]:
+        """The acceptances by id, whether they hold today or have expired."""
+        return dict(self.__pydantic_extra__)
+
+
+TABLES: Mapping[str, type[Frozen]] = {
+    "candidate": CandidateTable,
+    "sampling": SamplingTable,
+    "judge": JudgeTable,
+    "limits": Limits,
+    "engine": EngineTable,
+    "data": DataTable,
+    "recording": RecordingTable,
+    "multiple_choice": MultipleChoice,
+    "store": StoreTable,
+    "baseline": BaselineTable,
+    "trust": TrustTable,
+    "reports": ReportsTable,
+    "settings": GateSettings,
+    "accept": AcceptTable,
+}
+"""The tables of a run file that are not benchmarks."""
+
+NAMED: Mapping[str, str] = {
+    "candidate": "candidate.model",
+    "judge": "judge.model",
+    "samples": "sampling.samples",
+    "seed": "sampling.seed",
+    "limit": "limits.prompts",
+    "data": "data.mirror",
+    "store": "store.file",
+    "fresh": "store.fresh",
+    "baseline": "baseline.path",
+    "human-labels": "trust.human_labels",
+    "html": "reports.html",
+    "redact": "reports.redact",
+    "runs": "reports.runs",
+}
+"""Keys that also have an option of their own, by its name: those that people type."""

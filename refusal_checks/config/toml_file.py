@@ -1,0 +1,84 @@
+"""Find and read run files, and say what is wrong with their TOML."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from refusal_checks.core.errors import DataError, ThresholdError
+from refusal_checks.core.suggestions import either, near
+from refusal_checks.io.files import FILE_NAME, is_file_name, read_bytes, why_no_file
+
+# The files that come with the package.
+FOLDER = Path(__file__).parents[1] / "thresholds"
+
+DEFAULT = FOLDER / "default.toml"
+
+EXTENSIONS = "extensions"  # the key of a file, above its tables, that names Python files to import
+
+
+def names() -> list[str]:
+    """Names of the run files in the package, without the suffix."""
+    return sorted(path.stem for path in FOLDER.glob("*.toml"))
+
+
+def find(path: Path) -> Path:
+    """Find a run file: a path, or else the name of a shipped one (``smoke``, ``smoke.toml``)."""
+    if path.exists():
+        why = "" if path.is_dir() else why_no_file(path)
+        if why:
+            raise ThresholdError(f"run file {path}: {why}")
+        return path
+    own = FOLDER / f"{path.name.removesuffix('.toml')}.toml"
+    if own.is_file():
+        return own
+    near_by = [file.name for file in path.parent.glob("*.toml")]
+    hint = near(path.name, [*names(), *near_by], 0.7)
+    raise ThresholdError(
+        f"run file {path}: no such file; {either(hint)}name one of yours, or one that comes with "
+        f"refusal-checks: {', '.join(names())}"
+    )
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Read a run file; an error names the line and what to write."""
+    try:
+        text = read_bytes(path).decode("utf-8-sig")
+    except DataError as fault:
+        raise ThresholdError(str(fault)) from None
+    except UnicodeDecodeError as fault:
+        raise ThresholdError(
+            f"{path}: save it as UTF-8; not TOML: byte {fault.start} is of another encoding"
+        ) from None
+    try:
+        content = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as fault:
+        reason, _, at = str(fault).partition(" (at ")
+        place = re.match(r"line (\d+), column", at)
+        lines = text.replace("\r", "").rstrip().split("\n")
+        number = len(lines)
+        if place:
+            number = min(int(place[1]), len(lines))
+        line = lines[number - 1]
+        raise ThresholdError(
+            f"{path}: line {number}: write TOML (KEY = VALUE, texts in quotes, {{ }} in one line): "
+            f"{reason}: {line.strip()[:100]}"
+        ) from None
+    except (ValueError, RecursionError):  # the parser's own limits
+        raise ThresholdError(
+            f"{path}: shorten it; not TOML: a number has thousands of digits, or values are "
+            "nested hundreds of levels deep"
+        ) from None
+    for name, table in content.items():
+        if not is_file_name(name):  # a benchmark's becomes that of files
+            raise ThresholdError(
+                f"{path}: [{name!r}]: rename this benchmark to {FILE_NAME}"
+            )
+        if name != EXTENSIONS and not isinstance(table, dict):
+            raise ThresholdError(
+                f"{path}: {name}: write it as a table, [{name}]; or if it is a key, move it below "
+                "the line of its table, such as [sampling]"
+            )
+    return content

@@ -1,1 +1,0 @@
-"""Evaluate a spec into a result: check, prepare, ask and judge, decide, store."""

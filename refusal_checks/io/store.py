@@ -1,0 +1,255 @@
+# ruff: noqa: S608 (the names of tables and columns are this module's own)
+"""Completions and judgements by content key, in one SQLite file: a rerun repeats nothing.
+
+Once a writing call returns, a crash of the process loses nothing; a power failure loses the last
+moments at most. One run at a time uses a file (see ``store_lock``); others may look at it.
+"""
+
+import hashlib
+import json
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple, Self
+from uuid import uuid4
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from refusal_checks.core.judgements import ABORTED, Valid
+from refusal_checks.core.records import Completion
+from refusal_checks.io.database import Database, Execute
+
+_JSON = json.JSONEncoder(
+    sort_keys=True, ensure_ascii=True, separators=(",", ":"), default=str
+)
+
+
+def content_key(*parts: Any) -> str:
+    """32 hexadecimal digits, equal for equal JSON-like parts in any process."""
+    return hashlib.sha256(_JSON.encode(parts).encode()).hexdigest()[:32]
+
+
+FORMAT = 7  # of the tables; raised when their meaning changes, or that of the keys
+
+TABLES: Mapping[str, TypeAdapter[Any]] = {
+    "completions": TypeAdapter(Completion),
+    "judgements": TypeAdapter(Annotated[Valid, Field(discriminator="kind")]),
+}
+
+_CHUNK = 500  # SQLite's oldest limit on variables in a statement is 999
+
+
+@dataclass(frozen=True)
+class Contents:
+    """How much a store holds."""
+
+    completions: int
+    judgements: int
+
+
+class Generation(NamedTuple):
+    """What a model said to one run and its restarts.
+
+    Attributes:
+        id: part of the keys; empty before the first one.
+        began: seconds since the epoch.
+        is_open: false once a run has used it to decide all its gates.
+    """
+
+    id: str = ""
+    began: int = 0
+    is_open: bool = False
+
+
+class Store:
+    """Completions and judgements by content key; a context manager that closes the file.
+
+    Only answers and verdicts are stored, never a failure, so that a rerun tries failures again.
+
+    With ``retry_unfinished``, answers that a server cut for its own reasons (``content_filter``)
+    count as missing. ``changed`` counts rows that differ from what was written. They are deleted
+    when found. A run asks for both again.
+
+    All that is stored of a model can be set aside (``renew``): its keys contain a generation, which
+    then changes. The old rows stay.
+    """
+
+    def __init__(self, path: Path, retry_unfinished: bool = False) -> None:
+        self.path = path
+        self.changed = 0
+        self._retry_unfinished = retry_unfinished
+        self._db = Database(path, FORMAT, tuple(TABLES), _create)
+        self.close = self._db.close
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *fault: object) -> None:
+        self.close()
+
+    def completions(self, keys: Iterable[str]) -> dict[str, Completion]:
+        """Stored completions among the keys, without those that a server broke off."""
+        completions: dict[str, Completion] = {}
+        for key, completion in self._read("completions", keys).items():
+            if self._is_whole(completion.finish_reason):
+                completions[key] = completion
+        return completions
+
+    def _is_whole(self, finish_reason: str) -> bool:
+        if finish_reason in ("stop", "length"):
+            return True
+        return not self._retry_unfinished and finish_reason not in ABORTED
+
+    def judgements(self, keys: Iterable[str]) -> dict[str, Valid]:
+        return self._read("judgements", keys)
+
+    def judged(self, keys: Iterable[str]) -> set[str]:
+        return {key for key, _ in self._sound("judgements", keys)}
+
+    def add_completions(self, completions: Mapping[str, Completion]) -> None:
+        """Store completions, all or none; the first complete one under a key stays."""
+        self._write("completions", completions)
+
+    def add_judgements(self, judgements: Mapping[str, Valid]) -> None:
+        """Store judgements, all or none; the first one stored under a key stays."""
+        self._write("judgements", judgements)
+
+    def written(self, keys: Iterable[str]) -> tuple[int, int] | None:
+        """When the first and the last of these completions were stored, in seconds since the epoch.
+
+        None if none of them is stored.
+        """
+        ends: list[int] = []
+        with self._db.faults():
+            for chunk in _chunks(keys):
+                query = (
+                    "SELECT min(written), max(written) FROM completions "
+                    f"WHERE key IN ({_marks(chunk)})"
+                )
+                first, last = self._db.execute(query, chunk).fetchone()
+                if first is not None:
+                    ends += [first, last]
+        if not ends:
+            return None
+        return min(ends), max(ends)
+
+    def generation(self, identity: str) -> Generation:
+        """The newest generation of a model's stored answers."""
+        with self._db.faults():
+            query = "SELECT generation, began, is_open FROM models WHERE identity = ?"
+            row = self._db.execute(query, [identity]).fetchone()
+        return Generation(*row) if row else Generation()
+
+    def renew(self, identity: str) -> None:
+        """Begin a generation: everything that is stored of a model is set aside."""
+        row = identity, uuid4().hex[:12], int(time.time()), True
+        with self._db.faults():
+            self._db.execute("REPLACE INTO models VALUES (?, ?, ?, ?)", row)
+
+    def end(self, identity: str) -> None:
+        """End a model's generation: what is stored of it stays until it is renewed."""
+        with self._db.faults():
+            self._db.execute(
+                "UPDATE models SET is_open = 0 WHERE identity = ?", [identity]
+            )
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Write everything inside, or nothing if an exception leaves the block."""
+        with self._db.faults(), self._db.transaction():
+            yield
+
+    def contents(self) -> Contents:
+        counts = []
+        with self._db.faults():
+            for table in TABLES:
+                query = f"SELECT count(*) FROM {table}"
+                counts.append(self._db.execute(query).fetchone()[0])
+        return Contents(*counts)
+
+    def size(self) -> int:
+        """Bytes that the store takes on disk, with its write-ahead log."""
+        files = self.path, self.path.with_name(f"{self.path.name}-wal")
+        return sum(file.stat().st_size for file in files if file.is_file())
+
+    def _read(self, table: str, keys: Iterable[str]) -> dict[str, Any]:
+        parse = TABLES[table].validate_json
+        try:
+            return {key: parse(value) for key, value in self._sound(table, keys)}
+        except ValidationError:  # it quotes what it cannot read
+            raise self._db.error(f"one of its {table} cannot be parsed") from None
+
+    def _sound(self, table: str, keys: Iterable[str]) -> list[tuple[str, bytes]]:
+        """The rows of these keys that are unchanged since they were written; others are deleted."""
+        sound: list[tuple[str, bytes]] = []
+        changed: list[tuple[str]] = []
+        with self._db.faults():
+            for chunk in _chunks(keys):
+                # Bytes that are not UTF-8 would stop the reading of all rows.
+                query = (
+                    f"SELECT key, CAST(value AS BLOB), digest FROM {table} "
+                    f"WHERE key IN ({_marks(chunk)})"
+                )
+                for key, value, digest in self._db.execute(query, chunk):
+                    if digest == _digest(key, value):
+                        sound.append((key, value))
+                    else:
+                        changed.append((key,))
+            if changed:
+                with self._db.transaction():
+                    self._db.executemany(f"DELETE FROM {table} WHERE key = ?", changed)
+        self.changed += len(changed)
+        return sound
+
+    def _write(self, table: str, values: Mapping[str, Any]) -> None:
+        if not values:
+            return
+        now = int(time.time())
+        rows = []
+        for key, value in values.items():
+            text = TABLES[table].dump_json(value)
+            rows.append((key, text.decode(), _digest(key, text), now))
+        with self._db.faults(), self._db.transaction():
+            # What is stored stays, but for an answer that a server ended for its own reasons.
+            self._db.executemany(
+                f"INSERT INTO {table} VALUES (?, ?, ?, ?) "
+                "ON CONFLICT (key) DO UPDATE SET value = excluded.value, digest = excluded.digest, "
+                "written = excluded.written "
+                "WHERE json_extract(value, '$.finish_reason') NOT IN ('stop', 'length')",
+                rows,
+            )
+
+
+def _chunks(keys: Iterable[str]) -> Iterator[list[str]]:
+    remaining = iter(keys)
+    while chunk := list(islice(remaining, _CHUNK)):
+        yield chunk
+
+
+def _marks(chunk: Sequence[str]) -> str:
+    return ",".join("?" * len(chunk))
+
+
+def _digest(key: str, value: bytes) -> bytes:
+    """Digest of a row with its key, to detect rows that were changed or moved to another key."""
+    return hashlib.blake2b(value, digest_size=8, key=key.encode()[:64]).digest()
+
+
+def _create(execute: Execute) -> None:
+    """Create the tables.
+
+    They keep SQLite's row ids: rows have a thousand bytes or more, and without row ids most would
+    take a page of their own.
+    """
+    for table in TABLES:
+        execute(
+            f"CREATE TABLE {table} (key TEXT PRIMARY KEY, value TEXT NOT NULL, digest BLOB, "
+            "written INTEGER NOT NULL)"
+        )
+    execute(
+        "CREATE TABLE models (identity TEXT PRIMARY KEY, generation TEXT, began INTEGER, "
+        "is_open INTEGER)"
+    )

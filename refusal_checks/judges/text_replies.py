@@ -1,0 +1,300 @@
+"""Readers of replies in words: a JSON object, a label, or a text that a pattern matches.
+
+All of an output must have its form: text before or after a verdict may be another verdict. White
+space, an end-of-text token and reasoning before it are tolerated, and around a label bold type and
+a full stop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
+
+from refusal_checks.core.errors import EndpointError, ModelError
+from refusal_checks.core.judgements import Invalid, Judgement, Reason
+from refusal_checks.core.prompts import Message, Prompt
+from refusal_checks.core.records import Completion, average
+from refusal_checks.core.text import storable
+from refusal_checks.judges.judge import JudgeSetup
+from refusal_checks.judges.model_judge import (
+    Form,
+    ModelJudge,
+    Reading,
+    Statement,
+    failed,
+)
+from refusal_checks.judges.parsing import (
+    MOST_CHARACTERS,
+    one_of,
+    unreadable,
+    without_ends,
+    without_reasoning,
+)
+from refusal_checks.judges.prompt_metadata import NO_LABEL, Meaning, PromptMetadata
+from refusal_checks.judges.template import JudgePrompt
+from refusal_checks.models.client.server_errors import (
+    FilteredError,
+    PromptTooLongError,
+)
+
+if TYPE_CHECKING:
+    from refusal_checks.models.client.client import RequestParams
+
+Parse = Callable[[str], Judgement]
+
+VERSION = 3
+"""Part of a judge's identity: raise it when the requests or the retry change."""
+
+RETRY_TEMPERATURE = 0.7
+"""Minimum temperature of the second attempt: a greedy judge would only repeat itself."""
+
+REFUSED = frozenset({400, 404, 415, 422, 501})
+"""HTTP statuses with which servers reject an unknown request field."""
+
+
+def judge(setup: JudgeSetup, prompt: JudgePrompt, reading: Reading) -> ModelJudge:
+    """Make the judge."""
+    metadata, sampling = prompt.metadata, setup.sampling
+    form = reading.form
+    if form is None or metadata.reads != "json":
+        # A fine-tuned judge writes the form of its training by itself.
+        is_held = metadata.reads == "label" and not metadata.models
+        schemas = (one_of(metadata.labels),) if is_held else ()
+        version = form.version if form else 1
+        form = Form(parser(prompt, reading.verdict), schemas, version)
+    schema = form.schemas[-1] if form.schemas else None
+    return ModelJudge(
+        setup,
+        _Asker(setup, prompt, form).ask,
+        ((form.version, VERSION), schema, sampling.model_dump()),
+        prompt.sha256,
+        criterion=metadata.measures,
+        languages=metadata.languages,
+        limit=sampling.max_answer_chars,
+        samples=sampling.samples,
+        max_tokens=sampling.max_tokens,
+        expected=f"the form that judge prompt {prompt.name} asks for",
+    )
+
+
+class _Asker:
+    """Asks for a verdict in the prompt's form and reads it strictly; asks at most twice.
+
+    If the settings ask for several verdicts, each is drawn with its own seed, and they are
+    averaged. A schema that the server refuses is left out from then on.
+    """
+
+    def __init__(self, setup: JudgeSetup, prompt: JudgePrompt, form: Form) -> None:
+        # HTTP, which collection need not import.
+        from refusal_checks.models.client.client import RequestParams, template_fields
+
+        sampling = setup.sampling
+        self._setup = setup
+        self._prompt = prompt
+        self._parse = form.parse
+        self._schemas: list[Mapping[str, Any] | None] = [*form.schemas, None]
+        variables = template_fields(prompt.metadata.template_variables)
+        params = RequestParams.of(sampling, seed=sampling.seed)
+        self._params = replace(params, further={**params.further, **variables})
+
+    async def ask(self, prompt: Prompt, answer: str) -> Judgement:
+        sampling = self._setup.sampling
+        messages = self._prompt.messages(prompt, answer, sampling.max_answer_chars)
+        verdicts = await asyncio.gather(
+            *(self._one_verdict(messages, seed) for seed in sampling.seeds())
+        )
+        return average(verdicts)
+
+    async def _one_verdict(self, messages: Sequence[Message], seed: int) -> Judgement:
+        """Draw one verdict; ask again, with the next seed, if it is unreadable."""
+        params = replace(self._params, seed=seed)
+        verdict = await self._attempt(messages, params, self._schemas)
+        if not isinstance(verdict, Invalid) or not verdict.reason.asks_twice:
+            return verdict
+
+        # A greedy judge would repeat itself word for word.
+        warmer = max(params.temperature, RETRY_TEMPERATURE)
+        second = replace(params, seed=seed + 1, temperature=warmer)
+        # A schema may have kept it from writing a verdict: some servers hold the reasoning of
+        # gpt-oss to it, and no answer follows.
+        is_lost = verdict.reason is not Reason.UNPARSABLE_VERDICT
+        schemas = [None] if is_lost else self._schemas
+        return await self._attempt(messages, second, schemas)
+
+    async def _attempt(
+        self,
+        messages: Sequence[Message],
+        params: RequestParams,
+        schemas: Sequence[Mapping[str, Any] | None],
+    ) -> Judgement:
+        try:
+            choice = await self._choice(messages, params, schemas)
+        except EndpointError as fault:
+            # Servers count tokens, users characters.
+            length = sum(len(turn.content) for turn in messages)
+            words = f"; instructions, request and answer have {length} characters"
+            return failed(fault, words)
+        if choice.finish_reason != "stop" or choice.reasoning == "unclosed":
+            why = "unclosed reasoning, " if choice.reasoning == "unclosed" else ""
+            detail = f"{why}finish reason {choice.finish_reason}: {storable(choice.text[-200:])}"
+            return Invalid(Reason.UNFINISHED_VERDICT, detail)
+        if not choice.text.strip():
+            return Invalid(Reason.EMPTY_VERDICT, "the judge wrote nothing")
+        return self._parse(choice.text)
+
+    async def _choice(
+        self,
+        messages: Sequence[Message],
+        params: RequestParams,
+        schemas: Sequence[Mapping[str, Any] | None],
+    ) -> Completion:
+        """Get the model's output; if the server refuses a schema, try the next looser one."""
+        refusal: EndpointError | None = None
+        for schema in schemas:
+            try:
+                (choice,) = await self._setup.client.chat(
+                    messages, replace(params, schema=schema)
+                )
+            except (PromptTooLongError, FilteredError):
+                raise
+            except EndpointError as fault:
+                # The first refusal tells what is wrong if the schema is not.
+                refusal = refusal or fault
+                if fault.status not in REFUSED:
+                    break
+                continue
+            # Unless another request found it before, ask in this way from then on.
+            if refusal and schemas is self._schemas:
+                self._schemas = self._schemas[self._schemas.index(schema) :]
+                if schema is None:
+                    self._setup.note(
+                        "no structured outputs, so the strict parser reads verdicts from plain "
+                        f"answers (HTTP {refusal.status})"
+                    )
+            return choice
+        assert refusal
+        raise refusal
+
+
+# Labels and patterns.
+
+MOST_RATIONALE = 500
+"""Characters of a rationale that are kept, from its end."""
+
+_LABEL = re.compile(r"(?:\*\*)?(.{1,200}?)(?:\*\*)?\.?", re.DOTALL)
+
+_SPACES = re.compile(r"[ \t\r\n]+")
+
+
+def parser(prompt: JudgePrompt, verdict: Callable[[Statement], Judgement]) -> Parse:
+    """The function that reads outputs as the front matter of a prompt says."""
+    metadata = prompt.metadata
+    if metadata.reads == "label":
+        read = partial(_by_label, metadata)
+    else:
+        where = f"judge.prompt {prompt.name}"
+        patterns = [_usable(metadata, one, where) for one in metadata.pattern]
+        read = partial(_by_pattern, metadata, patterns)
+
+    def parse(text: str) -> Judgement:
+        # The engine of patterns takes UTF-8, which a lone surrogate has not.
+        if len(text) > MOST_CHARACTERS or storable(text) != text:
+            return unreadable(text)
+        statement = read(without_ends(without_reasoning(text)))
+        if statement is None:
+            return unreadable(text)
+        if statement.meaning == NO_LABEL:
+            return Invalid(Reason.NO_LABEL, statement.rationale)
+        return verdict(statement)
+
+    return parse
+
+
+def _by_label(metadata: PromptMetadata, output: str) -> Statement | None:
+    # Only a fine-tuned judge is not held to a schema, in which a label is a JSON text.
+    label = _LABEL.fullmatch(output if metadata.models else output.strip('"'))
+    meaning = meaning_of(label[1], metadata.labels) if label else None
+    if label is None or meaning is None:
+        return None
+    return Statement(meaning, f"says {label[1]}")
+
+
+def _by_pattern(
+    metadata: PromptMetadata, patterns: Sequence[Any], output: str
+) -> Statement | None:
+    matches = filter(None, (pattern.fullmatch(output) for pattern in patterns))
+    match = next(matches, None)
+    if match is None:
+        return None
+    groups = match.groupdict()
+    meaning = _measured(metadata, groups[metadata.measures] or "")
+    if meaning is None:
+        return None
+    rationale = groups.get("rationale")
+    if rationale is None:
+        lines = (line.strip() for line in output.splitlines())
+        rationale = "; ".join(filter(None, lines))
+    category = groups.get("category") or ""
+    return Statement(meaning, rationale.strip()[-MOST_RATIONALE:], category[:200])
+
+
+def _measured(metadata: PromptMetadata, text: str) -> Meaning | None:
+    if metadata.labels:
+        return meaning_of(text, metadata.labels)
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if metadata.is_on_scale(number) else None
+
+
+def meaning_of(text: str, meanings: Mapping[str, Meaning]) -> Meaning | None:
+    """The meaning of a label, in any letter case; None if it is none of these."""
+    text = _SPACES.sub(" ", text)
+    if text in meanings:
+        return meanings[text]
+    # Some letters of other alphabets become ASCII in lower case.
+    if not text.isascii():
+        return None
+    for label, meaning in meanings.items():
+        if label.lower() == text.lower():
+            return meaning
+    return None
+
+
+@cache
+def _compiled(pattern: str) -> Any:
+    import re2
+
+    options = re2.Options()
+    options.log_errors = False
+    return re2.compile(pattern, options)
+
+
+def _usable(metadata: PromptMetadata, text: str, where: str) -> Any:
+    """Compile a regular expression, in an engine that takes linear time for any output.
+
+    Raises ModelError for one that needs backtracking, or that has no group for what is measured.
+    """
+    import re2
+
+    try:
+        pattern = _compiled(text)
+    except re2.error as fault:
+        words = fault.args[0] if fault.args else ""
+        if isinstance(words, bytes):
+            words = words.decode(errors="replace")
+        raise ModelError(
+            f"{where}: write pattern in the syntax of RE2 (no look-around, no back-references, no "
+            f"possessive repetition), which reads any output in linear time: {words}"
+        ) from None
+    if metadata.measures not in pattern.groupindex:
+        raise ModelError(
+            f"{where}: write (?P<{metadata.measures}>...) in pattern around what says so: the "
+            f"judge measures {metadata.measures}"
+        )
+    return pattern

@@ -1,1 +1,0 @@
-"""Whether a judge can be trusted: canary and human labels."""

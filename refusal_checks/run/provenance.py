@@ -1,0 +1,250 @@
+"""Collect the manifest of a run: models, data, settings, software, hardware."""
+
+import importlib.metadata
+import os
+import platform
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import chain
+from typing import Any
+
+import psutil
+from pydantic_core import to_jsonable_python
+
+from refusal_checks.benchmarks import Benchmark, digest, discover
+from refusal_checks.core.redaction import without_credentials
+from refusal_checks.engines.placement import Placement
+from refusal_checks.engines.vllm import PACKAGES
+from refusal_checks.io import extensions
+from refusal_checks.io.files import sha256
+from refusal_checks.judges import template
+from refusal_checks.models.identity import describe
+from refusal_checks.models.names import (
+    Attached,
+    Model,
+    Served,
+    is_classifier,
+    remark_on,
+)
+from refusal_checks.results.manifest import (
+    Data,
+    Effort,
+    EnginesUsed,
+    Hardware,
+    LabelsUsed,
+    Manifest,
+    ModelFacts,
+    Models,
+    Selection,
+)
+from refusal_checks.run.inputs import Inputs
+from refusal_checks.run.loading import Loaded
+from refusal_checks.run.named_models import NamedJudge
+from refusal_checks.run.plan import Judges, Pending, Task
+from refusal_checks.trust.labels import HumanLabels
+from refusal_checks.version import __version__
+
+
+def begin_manifest(
+    inputs: Inputs,
+    loaded: Loaded,
+    judges: Judges,
+    servers: Mapping[str, Any],
+) -> Manifest:
+    """Make the manifest of a prepared run.
+
+    Args:
+        servers: facts of attached servers, by role, then by URL and model.
+    """
+    spec = inputs.spec
+    # Judges that reason may write more than the run file says.
+    limits = {
+        judge.name: judge.max_tokens
+        for judge in chain.from_iterable(judges.values())
+        if judge.max_tokens > spec.judge.max_tokens
+    }
+    return Manifest(
+        started=datetime.now(UTC).isoformat(timespec="seconds"),
+        candidate=inputs.candidate.name,
+        title=spec.candidate.title,
+        recorded_model=loaded.recording.model if loaded.recording else "",
+        judge=", ".join(judge.name for judge in inputs.judges),
+        models=Models(
+            candidate=ModelFacts(
+                **describe(_named(inputs.candidate, servers.get("candidate", ())))
+            ),
+            judges={
+                judge.name: _judge_facts(
+                    judge, _named(judge.model, servers.get("judge", ())), limits
+                )
+                for judge in inputs.judges
+            },
+        ),
+        judge_prompts={
+            name: {judge.name: judge.prompt_hash for judge in panel}
+            for name, panel in judges.items()
+        },
+        data={name: _data(inputs.benchmarks[name], loaded) for name in loaded.plan},
+        spec=spec.tables,
+        thresholds={str(path): sha256(path) for path in spec.files},
+        extensions={
+            extension.origin: extension.sha256 for extension in extensions.known()
+        },
+        sampling=inputs.sampling.model_dump(mode="json"),
+        usual_seed=spec.usual_seed,
+        judge_thresholds=_thresholds(judges),
+        servers=servers,
+        build=_build(),
+        human_labels=_human_labels(inputs.labels),
+        store=str(inputs.store),
+        versions=_versions(),
+        git_commit=_git_commit(),
+        gates=Selection(selected=len(inputs.gates), known=len(spec.gates)),
+        hardware=Hardware(
+            platform=platform.platform(),
+            cores=os.cpu_count(),
+            memory_gib=round(psutil.virtual_memory().total / 2**30, 1),
+        ),
+    )
+
+
+def _named(model: Model, servers: Iterable[str]) -> Model:
+    """The model with the name that a server gave it, where the user gave none.
+
+    Args:
+        servers: URL and name of each attached model in this role.
+    """
+    if not isinstance(model, Attached) or model.model:
+        return model
+    for server in servers:
+        url, _, name = server.rpartition("#")
+        if url == model.url:
+            return replace(model, model=name)
+    return model
+
+
+def _judge_facts(
+    judge: NamedJudge, model: Model, max_tokens: Mapping[str, int]
+) -> ModelFacts:
+    return ModelFacts(
+        **describe(model),
+        template=judge.template or _picked(model),
+        max_tokens=max_tokens.get(judge.name),
+        is_classifier=is_classifier(model),
+        remark=remark_on(model),
+    )
+
+
+def _picked(model: Model) -> str | None:
+    """The package's judge prompt that a model's name picks; None if there is none for it."""
+    if isinstance(model, Served) and not is_classifier(model):
+        return template.picked(model.path)
+    return template.picked(model.model) if isinstance(model, Attached) else None
+
+
+def _thresholds(judges: Judges) -> str:
+    """The thresholds of judges that give probabilities; empty if there are none."""
+    for judge in chain.from_iterable(judges.values()):
+        if judge.gives_probabilities:
+            return judge.thresholds.in_words
+    return ""
+
+
+def _human_labels(labels: HumanLabels | None) -> LabelsUsed | None:
+    if not labels:
+        return None
+    return LabelsUsed(
+        file=labels.path.name, drawn=labels.drawn, deleted=labels.deleted.drawn
+    )
+
+
+def _versions() -> dict[str, str]:
+    """Versions of this package, of Python and of the installed libraries it uses."""
+    versions = {"refusal-checks": __version__, "python": platform.python_version()}
+    for package in ("numpy", "pytest", "pytest-xdist", *PACKAGES):
+        with suppress(importlib.metadata.PackageNotFoundError):
+            versions[package] = importlib.metadata.version(package)
+    return versions
+
+
+def _data(benchmark: Benchmark, loaded: Loaded) -> Data:
+    prompts = loaded.plan[benchmark.name]
+    return Data(
+        revision=benchmark.revision,
+        sha256=digest(prompts),
+        prompts=len(prompts),
+        usual=loaded.usual.get(benchmark.name, 0),
+        limit=benchmark.limit,
+        max_answer_chars=benchmark.max_answer_chars,
+        pinned=benchmark.is_pinned,
+        own=benchmark.name not in discover(),
+    )
+
+
+def add_effort(
+    before: Manifest,
+    placement: Placement,
+    work: Task,
+    todo: Pending,
+    models: Sequence[Model],
+) -> Manifest:
+    """Add engines and the work left for models to the manifest of a run that starts.
+
+    Args:
+        models: the models that will be asked.
+    """
+    keys: set[str] = set()
+    for prompts in work.plan.values():
+        for prompt in prompts:
+            keys.update(work.candidate.keys(prompt))
+    stored_from = stored_until = ""
+    written = work.store.written(keys)
+    if written:
+        stored_from, stored_until = map(_day, written)
+    served = [model for model in models if isinstance(model, Served)]
+    attached = [model.name for model in models if isinstance(model, Attached)]
+    return before.extended(
+        placement=to_jsonable_python(placement),
+        engines=EnginesUsed(
+            started=tuple(dict.fromkeys(model.name for model in served)),
+            attached=tuple(dict.fromkeys(attached)),
+        ),
+        asked=Effort(
+            answers=todo.answers,
+            verdicts=todo.verdicts,
+            reused=len(keys) - todo.answers,
+            stored_from=stored_from,
+            stored_until=stored_until,
+        ),
+    )
+
+
+def _day(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).date().isoformat()
+
+
+def _build() -> str:
+    """URL of the current CI job; empty outside CI."""
+    variables = os.environ
+    run = variables.get("GITHUB_RUN_ID")
+    if run:
+        server = variables.get("GITHUB_SERVER_URL", "")
+        repository = variables.get("GITHUB_REPOSITORY", "")
+        return f"{server}/{repository}/actions/runs/{run}"
+    for name in ("CI_JOB_URL", "BUILD_URL", "BUILDKITE_BUILD_URL", "CIRCLE_BUILD_URL"):
+        if name in variables:
+            return without_credentials(variables[name])
+    return ""
+
+
+def _git_commit() -> str | None:
+    command = ["git", "rev-parse", "HEAD"]  # the user's own git, wherever it is
+    with suppress(OSError, subprocess.SubprocessError):
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=5, check=True
+        )
+        return done.stdout.strip()
+    return None

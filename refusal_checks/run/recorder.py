@@ -1,0 +1,247 @@
+"""Write what a run finds: the only writer of its summary, its records and its events.
+
+Stages return values. What is written comes in an order in which a kill loses nothing: a prompt's
+records are in the journal once they are judged, those of a complete benchmark in a file of their
+own before the summary names it, and all of it is there before the journal goes.
+"""
+
+from __future__ import annotations
+
+from asyncio import CancelledError
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from refusal_checks.core.errors import DataError, EvaluationError, reason
+from refusal_checks.core.records import Record
+from refusal_checks.gates import score_files
+from refusal_checks.gates.verdict import Verdict
+from refusal_checks.io.files import write_lines
+from refusal_checks.results import answer_rows
+from refusal_checks.results.events import (
+    Decided,
+    Ended,
+    Judged,
+    Listener,
+    Notice,
+    Prepared,
+    Progress,
+)
+from refusal_checks.results.journal import Journal
+from refusal_checks.results.manifest import conditions
+from refusal_checks.results.run_folder import RECORDS, RunFolder
+from refusal_checks.results.summary import JUDGE_QUOTED, RunSummary, balance, distinct
+from refusal_checks.run.opening import Opening
+from refusal_checks.run.run_session import RunSession
+from refusal_checks.run.stages.check import CheckFindings
+from refusal_checks.run.stages.decide import Findings
+from refusal_checks.trust.agreement import Compared, agreements
+from refusal_checks.wording.release import in_words
+
+
+class Recorder:
+    """Keeps the summary of a run, writes its folder, and tells a listener."""
+
+    def __init__(self, session: RunSession, tell: Listener) -> None:
+        self.folder = RunFolder(session.folder)
+        self.summary = RunSummary(session.manifest)
+        self.progress = Progress(judged_so_far=self._judged)
+        self._redaction = session.inputs.redaction
+        self._benchmarks = session.benchmarks
+        self._gates = session.inputs.gates
+        self._keys = session.work.candidate.keys
+        self._tell = tell
+        self._journal = Journal(self.folder)
+        self._compared: dict[tuple[str, int], Compared] = {}
+        self._done: set[str] = set()
+        self._is_checked = False
+        for line in session.notes:
+            self.note(line)
+        for name, why in session.untested.items():
+            if session.benchmarks[name].kind.verdicts.scale:
+                self.summary.untested_scales[name] = why
+            else:
+                self.summary.untested = why
+
+    @property
+    def prepared(self) -> Prepared:
+        candidate = self.summary.manifest.candidate
+        return Prepared(self.folder.path, candidate, self._gates, self.progress)
+
+    @property
+    def is_complete(self) -> bool:
+        """True if the judges' check and all gates have an outcome."""
+        return self._is_checked and self._done >= self._benchmarks.keys()
+
+    def is_done(self, benchmark: str) -> bool:
+        return benchmark in self._done
+
+    def say(self, text: str) -> None:
+        self._tell(Notice(text))
+
+    def note(self, line: str) -> None:
+        if line not in self.summary.notes:
+            self.summary.notes.append(line)
+
+    def begin(self, opening: Opening, judge_idle: str) -> None:
+        """Write what is known before the run starts.
+
+        Args:
+            judge_idle: why the judges are not checked; empty if they are.
+
+        Raises:
+            UserError: the folder cannot be written, or another run has it.
+        """
+        for line in opening.notes:
+            self.note(line)
+        for line in opening.says:
+            self.say(line)
+        self.summary.manifest = opening.manifest
+        self.summary.unverified = opening.unverified
+        self.summary.judge_idle = judge_idle
+        self._is_checked = bool(judge_idle)
+        self.folder.begin(self._shown())
+
+    def _judged(self, benchmark: str, records: Sequence[Record]) -> None:
+        shown = self._redaction.records(records)
+        self._journal.add(benchmark, shown)
+        self._tell(Judged(benchmark, shown, self.progress.benchmarks[benchmark]))
+
+    def checked(self, found: CheckFindings) -> None:
+        """Record the check of the judges, or why it came to no result."""
+        self._is_checked = True
+        self._quote(found.quote)
+        faults = found.faults.values()
+        if faults:
+            self.summary.judge_error = "; ".join(fault.advice for fault in faults)
+            self.summary.unusable += [
+                fault.advice for fault in faults if fault.is_public
+            ]
+        elif found.result:
+            self.summary.judge = self._redaction.check(found.result)
+
+    def decided(self, found: Findings) -> None:
+        """Record a complete benchmark, write its files, and publish its outcomes."""
+        summary, name = self.summary, found.benchmark
+        summary.benchmarks[name] = found.figures
+        if found.confirmed:
+            summary.labels[name] = found.confirmed
+        for line in found.notes:
+            self.note(line)
+        self._quote(found.quote)
+        # A prompt of several benchmarks counts once.
+        self._compared |= found.compared
+        level = summary.manifest.spec.settings.confidence
+        if self._compared:
+            summary.agreement = agreements(self._compared.values(), level)
+        self._write(found)
+        apart = distinct(summary.benchmarks).values()
+        pairs = [(figures.kind, figures.figures) for figures in apart]
+        summary.balance = balance(pairs, level)
+        self._publish(name, found.outcomes)
+
+    def undecided(self, benchmark: str, why: str) -> None:
+        """Record why a benchmark has no outcome."""
+        self.progress.leave_out([benchmark])
+        ids = self._benchmarks[benchmark].ids
+        self._publish(benchmark, dict.fromkeys(ids, EvaluationError(why)))
+
+    def _publish(
+        self, benchmark: str, outcomes: Mapping[str, Verdict | EvaluationError]
+    ) -> None:
+        summary = self.summary
+        for gate_id, outcome in outcomes.items():
+            if isinstance(outcome, Verdict):
+                summary.verdicts[gate_id] = self._redaction.verdict(outcome)
+            else:
+                summary.errors[gate_id] = str(outcome)
+        # Benchmarks end in any order: gates keep theirs.
+        verdicts = summary.verdicts
+        summary.verdicts = {
+            gate.id: verdicts[gate.id] for gate in self._gates if gate.id in verdicts
+        }
+        self._done.add(benchmark)
+        self._journal.publish(self._shown, summary.benchmarks)
+        self._tell(Decided(self._benchmarks[benchmark].ids))
+
+    def _shown(self) -> RunSummary:
+        return self._redaction.summary(self.summary)
+
+    def _quote(self, line: str) -> None:
+        """Put a note that quotes a judge at the top; one is enough."""
+        notes = self.summary.notes
+        is_first = not any(note.startswith(JUDGE_QUOTED) for note in notes)
+        if line and is_first and not self._redaction.is_on:
+            notes.insert(0, line)
+
+    def _write(self, found: Findings) -> None:
+        """Write the files of a complete benchmark."""
+        name, folder, files = found.benchmark, self.folder, self.summary.files
+        benchmark, manifest = self._benchmarks[name], self.summary.manifest
+        records = self._redaction.records(found.records)
+        files[f"{RECORDS}/{name}.jsonl"] = folder.write_records(name, records)
+        if len(benchmark.judges) > 1:
+            file = f"{answer_rows.DISAGREEMENTS}/{name}.jsonl"
+            lines = answer_rows.disagreements(name, records)
+            files[file] = write_lines(folder.path / file, lines)
+        own = score_files.Scores(
+            benchmark=name,
+            kind=benchmark.definition.kind,
+            candidate=manifest.candidate,
+            version=manifest.models.candidate.version,
+            started=manifest.started,
+            conditions=conditions(manifest, name),
+            figures=found.figures.figures,
+            prompts={},
+            title=manifest.title,
+            bounds={gate.id: gate.bounds for gate in benchmark.gates},
+        )
+        prompts = score_files.score_prompts(found.records, found.scores, self._keys)
+        file = f"{score_files.FOLDER}/{name}.json"
+        lines = score_files.parts(own, prompts)
+        files[file] = write_lines(folder.path / file, lines)
+
+    def failed(self, fault: BaseException) -> None:
+        """Record why the run ended early; one that has decided everything has not."""
+        if not self.is_complete:
+            self.summary.failure = self._redaction.reason(fault)
+
+    def finish(
+        self,
+        account: Mapping[str, Any],
+        ready_s: Sequence[float],
+        seconds: float | None,
+    ) -> None:
+        """Write the summary of a run that has ended, and complete its manifest.
+
+        Args:
+            account: what the servers say of themselves and of their tokens.
+            ready_s: how long the engines of each turn took to start.
+            seconds: how long the evaluation took; None if it never began.
+        """
+        self._journal.close()
+        summary = self.summary
+        engines = summary.manifest.engines
+        manifest = summary.manifest.extended(
+            **account,
+            engines=engines and engines.model_copy(update={"ready_s": tuple(ready_s)}),
+            evaluation_s=seconds,
+            finished=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+        summary.manifest = self._redaction.manifest(manifest)
+        if not summary.failure:
+            self.failed(CancelledError())
+        if summary.failure:
+            try:
+                benchmarks, files = self.folder.partial(summary.manifest)
+                summary.benchmarks |= benchmarks
+                summary.files |= files
+                summary.unfinished = bool(files)
+            except (OSError, DataError) as fault:
+                self.note(f"partial records were not kept: {reason(fault)}")
+        try:
+            shown = self._shown()
+            self.folder.write_summary(shown, in_words(shown))
+        except OSError as fault:
+            self.note(f"no summary was written: {reason(fault)}")
+        self._tell(Ended(self.summary.manifest.candidate))

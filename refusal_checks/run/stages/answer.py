@@ -1,0 +1,81 @@
+"""Get answers to prompts from the store or the candidate; store new ones as they arrive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from refusal_checks.core.judgements import FINISHED
+from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.records import Completion, unusable
+from refusal_checks.io.store import Store
+from refusal_checks.models.candidates import Answer, Candidate
+from refusal_checks.run.concurrency import SingleFlight, WriteBatcher
+
+
+class Sampler:
+    """Gets a prompt's answers. Equal prompts are answered once, even across benchmarks.
+
+    Args:
+        answered: answers of an earlier turn by prompt and keys, if the candidate is no longer up.
+    """
+
+    def __init__(
+        self,
+        candidate: Candidate,
+        store: Store,
+        writer: WriteBatcher,
+        answered: SingleFlight[list[Answer]] | None = None,
+    ) -> None:
+        self._candidate = candidate
+        self._store = store
+        self._writer = writer
+        self._answered = answered or SingleFlight[list[Answer]]()
+
+    async def answers(self, prompt: Prompt) -> list[Answer]:
+        """The prompt's answers, in the order of their samples."""
+        keys = self._candidate.keys(prompt)
+        has_unstored = False
+
+        async def work() -> list[Answer]:
+            nonlocal has_unstored
+            stored = self._candidate.known([prompt], self._store)
+            answers: dict[str, Answer] = dict(stored)
+            missing = [n for n, key in enumerate(keys) if key not in answers]
+            for first, count in _runs(missing):
+                given = await self._candidate.answer(prompt, first, count)
+                asked = keys[first : first + count]
+                new = dict(zip(asked, given, strict=True))
+                final = self._final(new)
+                if len(final) < len(new):
+                    has_unstored = True
+                await self._writer.save(final)
+                answers |= new
+            return [answers[key] for key in keys]
+
+        # Later callers find answers in the store, so only failures are kept here.
+        return await self._answered.get(
+            (prompt.messages, *keys), work, keeps=lambda _: has_unstored
+        )
+
+    def _final(self, answers: Mapping[str, Answer]) -> dict[str, Completion]:
+        """The answers worth storing: an empty or filtered one is, not one that was broken off."""
+        final = {}
+        for key, answer in answers.items():
+            if isinstance(answer, Completion) and self._is_final(answer):
+                final[key] = answer
+        return final
+
+    def _is_final(self, answer: Completion) -> bool:
+        fault = unusable(answer, self._candidate.max_tokens)
+        if fault is None or fault.reason.is_final:
+            return True
+        return answer.finish_reason in FINISHED - {"length"}
+
+
+def _runs(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Each run of consecutive numbers: the first, and how many. One request asks for a run."""
+    start = 0
+    for place, number in enumerate(numbers, 1):
+        if place == len(numbers) or numbers[place] != number + 1:
+            yield numbers[start], place - start
+            start = place

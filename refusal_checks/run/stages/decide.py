@@ -1,0 +1,97 @@
+"""Decide a complete benchmark: its gates, its figures, and what people should know about them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from refusal_checks.core.errors import EvaluationError
+from refusal_checks.core.labelling import PEOPLE
+from refusal_checks.core.records import Record
+from refusal_checks.gates.comparison import Earlier
+from refusal_checks.gates.decision import decide_all
+from refusal_checks.gates.verdict import Verdict
+from refusal_checks.judges.rules import LabelsJudge
+from refusal_checks.metrics import score_all
+from refusal_checks.results.benchmark_summary import BenchmarkSummary
+from refusal_checks.results.summary import quote_unread
+from refusal_checks.run.gated_benchmark import GatedBenchmark
+from refusal_checks.run.inputs import Inputs
+from refusal_checks.run.stages.figures import (
+    Scores,
+    figures_of,
+    margin_remark,
+    truncation_remarks,
+)
+from refusal_checks.trust.agreement import Compared, compared
+from refusal_checks.trust.floors import JudgeCheck
+from refusal_checks.trust.labels import Confirmed
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What was found of a complete benchmark.
+
+    Attributes:
+        outcomes: the verdicts of its gates, or why there is none, by gate id.
+        scores: scores of prompts, by metric and prompt id.
+        confirmed: how many of its refusals people confirm; None without a sheet of labels.
+        compared: people's recorded labels beside the judge's verdicts.
+        quote: a note that quotes an answer of a judge that could not be read; empty if all could.
+    """
+
+    benchmark: str
+    records: Sequence[Record]
+    outcomes: Mapping[str, Verdict | EvaluationError]
+    scores: Scores
+    figures: BenchmarkSummary
+    notes: Sequence[str] = ()
+    confirmed: Confirmed | None = None
+    compared: Mapping[tuple[str, int], Compared] = field(default_factory=dict)
+    quote: str = ""
+
+
+def decide(
+    benchmark: GatedBenchmark,
+    records: Sequence[Record],
+    inputs: Inputs,
+    earlier: Earlier | None,
+    check: JudgeCheck | None,
+) -> Findings:
+    """Decide a benchmark's gates, and compute what the summary says of it.
+
+    Args:
+        earlier: its baseline, if it has one.
+        check: of all judges of the run; None if they were not checked.
+    """
+    name, judges, rules = benchmark.name, benchmark.judges, inputs.rules
+    # Errors and remarks may quote what a judge wrote.
+    records = inputs.redaction.judged(records)
+    check = benchmark.check(check)
+    outcomes = decide_all(benchmark.gates, records, rules, earlier)
+    scores = score_all(records)
+    verdicts = [found for found in outcomes.values() if isinstance(found, Verdict)]
+    limits = truncation_remarks(
+        records,
+        inputs.sampling.max_tokens,
+        max((judge.max_tokens for judge in judges), default=0),
+        inputs.spec.candidate.reasoning_end,
+    )
+    notes = [f"{name}: {line}" for line in limits]
+    remark = margin_remark(name, verdicts, check)
+    if remark:
+        notes.append(remark)
+    # Labels that are the verdicts themselves tell nothing about a judge.
+    repeats = any(isinstance(judge, LabelsJudge) for judge in judges)
+    is_human = inputs.spec.recording.labelled_by == PEOPLE
+    return Findings(
+        name,
+        records,
+        outcomes,
+        scores,
+        figures_of(benchmark, records, scores, rules.level, check),
+        notes,
+        inputs.labels.of(name, records) if inputs.labels else None,
+        dict(compared(records, judges[0].partial)) if is_human and not repeats else {},
+        quote_unread(records, [judge.expected for judge in judges]),
+    )

@@ -1,0 +1,194 @@
+"""Figures of a complete benchmark for a run's summary, and remarks on them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from refusal_checks.core.judgements import Binary, Invalid, Reason
+from refusal_checks.core.language import other_language
+from refusal_checks.core.records import Completion, Record, evenly
+from refusal_checks.core.text import clean, count
+from refusal_checks.gates.verdict import Verdict
+from refusal_checks.judges.rules import KeywordJudge, LabelsJudge
+from refusal_checks.metrics import METRICS
+from refusal_checks.results.benchmark_summary import (
+    BenchmarkSummary,
+    RecordedLabels,
+    summarise,
+)
+from refusal_checks.results.reservations import LOOKED_AT
+from refusal_checks.run.gated_benchmark import GatedBenchmark
+from refusal_checks.trust.floors import JudgeCheck
+
+Scores = Mapping[str, Mapping[str, float]]
+"""The prompts' scores, by metric and prompt id."""
+
+
+def figures_of(
+    benchmark: GatedBenchmark,
+    records: Sequence[Record],
+    scores: Scores,
+    level: float,
+    check: JudgeCheck | None,
+) -> BenchmarkSummary:
+    """Compute all figures of a benchmark's records, with intervals at a confidence level.
+
+    Args:
+        check: of its judges, with the languages it covers.
+    """
+    about, judges = benchmark.definition, benchmark.judges
+    figures = summarise(records, level, scores, benchmark.size, about.kind.value)
+    added: dict[str, Any] = {}
+    if any(judge.identity is not None for judge in judges):
+        added["unmeasured"] = _unmeasured_languages(records, check)
+    if any(isinstance(judge, LabelsJudge) for judge in judges):
+        added["labels"] = _labels(records)
+    return replace(
+        figures,
+        parts=about.parts,
+        **added,
+    )
+
+
+def _labels(records: Sequence[Record]) -> RecordedLabels:
+    """Compare recorded labels of refusal with the answers' words."""
+    keyword = KeywordJudge()
+    looked_at = contradicted = 0
+    for record in records:
+        label = record.judgement
+        if not isinstance(label, Binary) or label.is_partial:
+            continue  # a partial refusal may have words of either
+        if not record.completion or not record.completion.text.strip():
+            continue
+        words = keyword.without_asking(record.prompt, record.completion)
+        if isinstance(words, Binary):
+            looked_at += 1
+            contradicted += words.label is not label.label
+    return RecordedLabels(looked_at, contradicted)
+
+
+def _unmeasured_languages(
+    records: Sequence[Record], check: JudgeCheck | None
+) -> dict[str, int]:
+    """Count answers judged for refusal in languages in which the judge was not measured.
+
+    Looks at ``LOOKED_AT`` records only: detecting a language takes 0.1 ms.
+    """
+    if check is None:
+        return {}
+    measured = check.measured
+    languages = Counter[str]()
+    for record in evenly(records, LOOKED_AT):
+        if record.completion and isinstance(record.judgement, Binary):
+            language = other_language(record.completion.text, measured)
+            if language:
+                languages[language] += 1
+    return dict(languages)
+
+
+HARDLY_ANY = 0.9
+"""Share of answers without the text that should end their reasoning from which it is in doubt."""
+
+
+def truncation_remarks(
+    records: Sequence[Record],
+    max_tokens: int | None,
+    judge_tokens: int,
+    reasoning_end: str = "",
+) -> Iterator[str]:
+    """A line for each limit that made answers invalid, with the setting that raises it.
+
+    Args:
+        max_tokens: the most that the candidate may write for one answer.
+        judge_tokens: the most that a judge may write for one verdict.
+        reasoning_end: the text that ends the candidate's reasoning, as the run file says.
+    """
+    faults: dict[Reason, list[Completion]] = {}
+    for record in records:
+        if isinstance(record.judgement, Invalid) and record.completion:
+            faults.setdefault(record.judgement.reason, []).append(record.completion)
+
+    unclosed = faults.get(Reason.UNCLOSED_REASONING, [])
+    cut = [answer for answer in unclosed if answer.finish_reason == "length"]
+    filled = [answer for answer in cut if answer.room]
+    answered = sum(record.completion is not None for record in records)
+    if reasoning_end and len(unclosed) >= HARDLY_ANY * answered > 0:
+        yield (
+            "take candidate.reasoning_end out, or give the text that ends this candidate's "
+            f"reasoning: {len(unclosed)} of {count(answered, 'answer')} lack "
+            f"'{clean(reasoning_end, 60)}', so nothing of them was judged. If it reasons too "
+            f"long, raise sampling.max_tokens (now {max_tokens})"
+        )
+        cut = filled = unclosed = []
+    if len(cut) > len(filled):
+        answers = count(len(cut) - len(filled), "answer")
+        yield f"raise sampling.max_tokens (now {max_tokens}): {answers} ended in the reasoning"
+    if filled:
+        yield (
+            'give the candidate more context (--set candidate.args="--max-model-len N" '
+            f"where an engine is started): {count(len(filled), 'answer')} ended in the "
+            "reasoning, because prompt and answer filled it after "
+            f"{min(answer.room for answer in filled)} or more tokens"
+        )
+    if len(unclosed) > len(cut):
+        yield (
+            "set candidate.reasoning_end to the text that ends the candidate's reasoning: "
+            f"{count(len(unclosed) - len(cut), 'answer')} ended without it"
+        )
+
+    filtered = faults.get(Reason.FILTERED_ANSWER, [])
+    if filtered:
+        yield (
+            f"{count(len(filtered), 'answer')} withheld by a content filter: where users meet the "
+            'same filter, candidate.filtered = "refusal" counts them as refusals'
+        )
+    unfinished = faults.get(Reason.UNFINISHED_ANSWER, [])
+    lengths = [
+        answer.tokens for answer in unfinished if answer.finish_reason == "length"
+    ]
+    if lengths:
+        yield (
+            f"set sampling.max_tokens (now {max_tokens}) to what the candidate's server allows: "
+            f"it cut {count(len(lengths), 'answer')} short, from {min(lengths)} tokens on"
+        )
+    verdicts = faults.get(Reason.UNFINISHED_VERDICT, [])
+    if verdicts:
+        yield (
+            f"raise judge.max_tokens (now {judge_tokens}): "
+            f"{count(len(verdicts), 'verdict')} did not end"
+        )
+
+
+def margin_remark(
+    name: str, verdicts: Iterable[Verdict], check: JudgeCheck | None
+) -> str:
+    """Say how far the judge's known errors may hide a change from margins that use verdicts alone.
+
+    Of a true change, verdicts show only the share sensitivity + specificity - 1.
+    """
+    margins: list[float] = []
+    for verdict in verdicts:
+        metric = METRICS[verdict.gate.metric]
+        rests_on_judge = metric.blurred and Binary in metric.reads
+        if verdict.comparison and rests_on_judge:
+            for margin in (verdict.gate.max_drop, verdict.gate.max_rise):
+                if margin is not None:
+                    margins.append(margin)
+    share = 1.0
+    if check:
+        floors = {part.figure: part.estimate for part in check.checks}
+        sensitivity = floors.get("sensitivity")
+        specificity = floors.get("specificity")
+        if sensitivity and specificity:
+            share = sensitivity.value + specificity.value - 1
+    if not margins or share > 1 - 1e-9:
+        return ""
+    widest = 100 * max(margins)
+    return (
+        f"{name}: set a narrower margin, or name another judge: by its check the judge shows "
+        f"{max(0.0, share):.0%} of a true change, so one of "
+        f"{widest / max(share, 0.01):.3g} points may look like {widest:.3g}"
+    )

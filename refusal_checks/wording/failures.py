@@ -1,0 +1,133 @@
+"""Messages of failed tests: why a gate failed and on which prompts, and the judge's mistakes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+
+from refusal_checks.core.text import clean, count
+from refusal_checks.gates.comparison import Flip
+from refusal_checks.gates.offenders import Offender
+from refusal_checks.gates.verdict import Verdict
+from refusal_checks.metrics import METRICS
+from refusal_checks.trust.floors import Check
+from refusal_checks.wording.gate_sentences import (
+    details,
+    directions,
+    figure,
+    reasons,
+)
+
+Shown = set[tuple[str, str]]
+"""Prompts that were shown already, each by benchmark and id."""
+
+MISTAKES = 10
+"""The most mistakes of a judge that one message names."""
+
+
+def message(verdict: Verdict) -> str:
+    """Everything known about a gate, with the prompts that count against it."""
+    lines = [*reasons(verdict), figure(verdict), *details(verdict)]
+    return "\n".join([*lines, *_prompts(verdict, set())])
+
+
+def brief_message(verdict: Verdict, shown: Shown) -> str:
+    """The message for a terminal, without statistics and prompts shown for another gate.
+
+    Adds the prompts that it shows to ``shown``.
+    """
+    return "\n".join([*reasons(verdict), *_prompts(verdict, shown)])
+
+
+def moved(verdict: Verdict) -> list[tuple[str, Sequence[Flip]]]:
+    """Some of the prompts that moved since the baseline in each direction, under a heading."""
+    compared = verdict.comparison
+    found: list[tuple[str, Sequence[Flip]]] = []
+    if compared:
+        down, up = directions(verdict.gate, compared)
+        for flips, total, how in (
+            (compared.fell, compared.lost, down),
+            (compared.rose, compared.gained, up),
+        ):
+            if flips:
+                of_all = f"{len(flips)} of {count(total, 'prompt')}"
+                found.append((f"{of_all} {how} since the baseline", flips))
+    return found
+
+
+def _prompts(verdict: Verdict, shown: Shown) -> Iterator[str]:
+    """The prompts that count against the gate; if none does, those that moved."""
+    groups = moved(verdict)
+    flips = {flip.now.id: flip for flip in chain(*(each for _, each in groups))}
+    if verdict.offenders:
+        total = verdict.against.prompts
+        verb = "counts" if total == 1 else "count"
+        heading = f"{count(total, 'prompt')} {verb} against this gate"
+        if len(verdict.offenders) < total:
+            heading += f", the worst {len(verdict.offenders)}"
+        yield from _entries(verdict, heading, verdict.offenders, flips, shown)
+        return
+    for heading, moved_so in groups:
+        yield from _entries(
+            verdict, heading, [flip.now for flip in moved_so], flips, shown
+        )
+
+
+def _entries(
+    verdict: Verdict,
+    heading: str,
+    prompts: Sequence[Offender],
+    flips: dict[str, Flip],
+    shown: Shown,
+) -> Iterator[str]:
+    """A numbered list of prompts, each with its earlier answer if it moved."""
+    benchmark, metric = verdict.gate.benchmark, METRICS[verdict.gate.metric]
+    unseen = [each for each in prompts if (benchmark, each.id) not in shown]
+    shown.update((benchmark, each.id) for each in unseen)
+    yield f"{heading}:" if unseen else f"{heading}: see above"
+    for number, prompt in enumerate(unseen, 1):
+        groups = ", ".join(clean(group, 60) for group in prompt.groups.values())
+        head = [f"  {number}. {clean(prompt.id, 80)}", *filter(None, [groups])]
+        if prompt.answers > 1:
+            times = f"{prompt.like} of {prompt.answers} times"
+            head.append(f"{clean(prompt.verdict, 60)} {times}")
+        flip = flips.get(prompt.id)
+        if flip:
+            before, after = map(metric.show_score, (flip.before, flip.after))
+            head.append(f"{metric.scored} {before} then, {after} now")
+        yield ""
+        yield "  ".join(head)
+        yield from (f"     {line}" for line in exchange(prompt))
+        if flip:
+            earlier = "(no longer stored)"
+            if flip.answer_before is not None:
+                earlier = clean(flip.answer_before) or "(none)"
+            yield f"     before:    {clean(flip.verdict_before, 60)}: {earlier}"
+
+
+def exchange(offender: Offender) -> Iterator[str]:
+    """Prompt, answer, verdict and rationale, each escaped and cut."""
+    verdict = offender.verdict
+    if offender.category:
+        verdict += f" ({offender.category})"
+    if offender.expected:
+        verdict += f"; the right one is {offender.expected[:20]}"
+    if offender.cut:
+        verdict += f"; the judge did not see {offender.cut} characters of the answer"
+    if offender.escaped:
+        verdict += f"; {offender.escaped} special tokens were broken up for the judge"
+    yield f"prompt:    {clean(offender.prompt)}"
+    yield f"answer:    {clean(offender.answer) or '(none)'}"
+    yield f"verdict:   {clean(verdict)}"
+    yield f"rationale: {clean(offender.rationale) or '(none)'}"
+
+
+def judge_message(check: Check) -> Iterator[str]:
+    """Lines on a failed check: its result and the judge's mistakes, escaped."""
+    yield check.headline
+    shown = check.mistakes[:MISTAKES]
+    if shown:
+        yield f"{len(shown)} of {count(len(check.mistakes), 'wrong verdict')}:"
+    for mistake in shown:
+        yield f"  {mistake.id} ({mistake.type}): {mistake.verdict}, correct is {mistake.expected}"
+        yield f"     rationale: {clean(mistake.rationale) or '(none)'}"

@@ -1,0 +1,187 @@
+"""What to say about a run beside its gates: a few remarks for everybody, more for who looks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from refusal_checks.core.judgements import Binary
+from refusal_checks.core.labelling import LEAST, by_whom
+from refusal_checks.core.prompts import Kind
+from refusal_checks.core.text import clean, count
+from refusal_checks.gates.verdict import Verdict
+from refusal_checks.metrics import METRICS
+from refusal_checks.metrics.worst_case import worst_of_k_rate
+from refusal_checks.models.names import RECORDED_LABELS
+from refusal_checks.results.summary import RunSummary
+from refusal_checks.wording.gate_sentences import line, name_of
+from refusal_checks.wording.release import release_decision
+
+EXPECTED = {
+    Kind.SAFETY.value: "to be refused",
+    Kind.SANITY.value: "to be answered",
+}
+"""What the run file expects of answers to its own prompts, by kind of benchmark."""
+
+
+def remarks(run: RunSummary) -> Iterator[str]:
+    """What everybody should know who reads the run's figures."""
+    # What reservations say, only where the answer does not name them.
+    is_silent = release_decision(run).answer in ("no", "open")
+    if is_silent:
+        yield from map(clean, run.manifest.misnamed)
+    yield from map(clean, run.manifest.left_out)
+    yield from (clean(f"note: {text}", 300) for text in dict.fromkeys(run.notes))
+    skipped = [
+        verdict.gate
+        for verdict in run.verdicts.values()
+        if verdict.skipped and (is_silent or not verdict.is_idle)
+    ]
+    if skipped:
+        names = ", ".join(dict.fromkeys(gate.benchmark for gate in skipped))
+        gates = count(len(skipped), "gate")
+        yield (
+            f"give a --baseline that has {names}: max_drop and max_rise of {gates} were not "
+            "checked"
+        )
+    yield from _looked_at(run)
+    yield from _agreement(run)
+    yield from _worst_answers(run)
+    yield from (line(v) for v in run.verdicts.values() if v.passed and _is_worse(v))
+    compared = [v.comparison for v in run.verdicts.values() if v.comparison]
+    earlier = {f"{name_of(c)} of {clean(c.started[:10], 30)}" for c in compared}
+    if earlier:
+        yield f"change: in points since {' and '.join(sorted(earlier))}"
+
+
+def more_remarks(run: RunSummary) -> Iterator[str]:
+    """What explains the figures to somebody who looks closer."""
+    needed = {found.id for found in release_decision(run).reservations}
+    unneeded = [name for name in run.manifest.spec.accept.granted if name not in needed]
+    if unneeded:
+        yield f"remove from [accept] what this run does not need: {', '.join(unneeded)}"
+    if run.judge_means:
+        yield clean(run.judge_means, 500)
+    for judge in run.manifest.models.judges.values():
+        if judge.remark and judge.remark not in run.notes:
+            yield judge.remark
+    yield from _declared(run)
+    if run.balance:
+        under, over = run.balance.under_refusal, run.balance.over_refusal
+        yield f"under-refusal {under:.1%} (safety) | over-refusal {over:.1%} (sanity)"
+    for name, summary in run.benchmarks.items():
+        shown, answers = clean(name, 60), count(summary.answers, "answer")
+        if summary.invalid:
+            reasons = (f"{number} {why}" for why, number in summary.invalid.items())
+            yield f"invalid in {shown}: {', '.join(reasons)} (of {answers})"
+        if summary.disputed is not None:
+            yield f"judges disagree on {summary.disputed} of {answers} to {shown}"
+        if summary.read_by:
+            rules, others = (summary.read_by.get(who, 0) for who in ("rules", "judge"))
+            yield f"options in {shown}: {rules} read by rules, {others} by the judge"
+        if summary.partial:
+            counted = run.manifest.spec.judge.partial
+            if counted == "own":
+                counted = "compliance" if summary.kind == Kind.SAFETY else "refusal"
+            yield (
+                f"{shown}: {summary.partial} of {answers} are partial refusals, and count as "
+                f"{counted}s"
+            )
+
+
+def _looked_at(run: RunSummary) -> Iterator[str]:
+    """What people say of the answers that counted as refused, or how they can look."""
+    sheet, confirmed = run.manifest.human_labels, run.confirmed
+    if sheet and not confirmed:
+        yield f"labels of fewer than {LEAST} refusals are too few to use"
+    if confirmed:
+        share = confirmed.share(run.manifest.spec.settings.confidence)
+        text = f"people confirm {confirmed.confirmed} of {confirmed.drawn} refusals ({share:.1%})"
+        rates = []
+        for verdict in run.verdicts.values():
+            metric, rate = METRICS[verdict.gate.metric], run.rate_by_people(verdict)
+            if rate:
+                figure = f"{metric.show(rate.value)} {metric.interval(rate)}"
+                rates.append(f"{verdict.gate.id} {figure}")
+        yield f"{text}, which makes {'; '.join(rates)}" if rates else text
+    is_failed = any(not verdict.passed for verdict in run.verdicts.values())
+    if not sheet and not is_failed and _can_be_looked_at(run):
+        yield (
+            "nobody has looked at what counted as refused: `refusal-checks sample-for-labels last "
+            "--of refusals 20` writes a sheet that takes a quarter of an hour"
+        )
+
+
+def _can_be_looked_at(run: RunSummary) -> bool:
+    """True if judges decided about enough refusals of prompts that must be refused."""
+    for verdict in run.verdicts.values():
+        figures = run.benchmarks.get(verdict.gate.benchmark)
+        judges = run.manifest.judge_prompts.get(verdict.gate.benchmark, {})
+        is_of_refusals = Binary in METRICS[verdict.gate.metric].reads
+        if figures and figures.kind == Kind.SAFETY and is_of_refusals:
+            # Words of refusal and labels of a recording are not a judge's opinion.
+            is_judged = bool(judges) and RECORDED_LABELS not in judges
+            if is_judged and figures.refused >= LEAST:
+                return True
+    return False
+
+
+def _agreement(run: RunSummary) -> Iterator[str]:
+    """How far the judge agrees with people's labels in a recording, and where least."""
+    for type_, found in run.agreement.items():
+        figures = [
+            f"{name} {figure:{form}}"
+            for name, figure, form in (
+                ("kappa", found.kappa, ".2f"),
+                ("sensitivity", found.sensitivity, ".1%"),
+                ("specificity", found.specificity, ".1%"),
+            )
+            if figure
+        ]
+        answers = count(found.n, "answer")
+        what = f"the judge against labels of {answers}, given by people as declared"
+        if type_:
+            what = f"it errs most on {clean(type_, 60)}, {answers}"
+        yield f"{what}: {', '.join(figures)}"
+
+
+def _worst_answers(run: RunSummary) -> Iterator[str]:
+    """What the worst of several answers to a prompt did."""
+    for kind, how in ((Kind.SAFETY, "every time"), (Kind.SANITY, "at least once")):
+        shares = [
+            f"{clean(name, 60)} {benchmark.figures[worst_of_k_rate.name].value:.1%}"
+            for name, benchmark in run.benchmarks.items()
+            if benchmark.kind == kind
+            and benchmark.answers > benchmark.prompts
+            and worst_of_k_rate.name in benchmark.figures
+        ]
+        if shares:
+            yield f"refused {how}: {', '.join(shares)}"
+
+
+def _is_worse(verdict: Verdict) -> bool:
+    """True if the whole benchmark is significantly worse than in the earlier run."""
+    gate, compared = verdict.gate, verdict.comparison
+    if compared is None or gate.group is not None or verdict.kind not in set(Kind):
+        return False
+    guard = METRICS[gate.metric].guard(Kind(verdict.kind))
+    fell, rose = compared.change.upper < 0, compared.change.lower > 0
+    return (guard == "min" and fell) or (guard == "max" and rose)
+
+
+def _declared(run: RunSummary) -> Iterator[str]:
+    """What the run file says and nothing can check."""
+    manifest, declared = run.manifest, []
+    if any(RECORDED_LABELS in judges for judges in manifest.judge_prompts.values()):
+        declared.append(
+            f"the recorded labels are {by_whom(manifest.spec.recording.labelled_by)}"
+        )
+    for name, data in manifest.data.items():
+        kind = run.benchmarks[name].kind if name in run.benchmarks else ""
+        if data.own and kind in EXPECTED:
+            declared.append(f"{clean(name, 60)} has prompts {EXPECTED[kind]}")
+    if manifest.spec.candidate.judge_reasoning is False:
+        declared.append("users do not see the reasoning")
+    if manifest.spec.candidate.filtered == "refusal":
+        declared.append("users have the same content filter")
+    if declared:
+        yield f"declared in the run file, and not checked: {'; '.join(declared)}"

@@ -1,0 +1,236 @@
+"""Engines that a run starts: how often, when, and what one that fails means.
+
+Each engine is a process, a fake vLLM: that is what these tests are about.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+
+from refusal_checks.api.evaluate import Interrupted, NotStartedError
+from tests.support.fake_engines import DEMO, TWO, orphans, requests, starts
+from tests.support.project import (
+    CHECK,
+    KEYWORD,
+    SAFE_GATE,
+    Outcome,
+    Project,
+    wait_for,
+)
+from tests.toy_model import MODEL_DIR
+
+PERSONAS = [{"mood": 1}, {"mood": 2}]
+PANEL = {
+    **DEMO,
+    "judge_model": ["demo:writer", "demo:writer"],
+    "judge_template_variables": PERSONAS,
+}
+TURNS = {**TWO, "engine_placement": "turns"}
+
+
+def require_no_orphans(project: Project) -> None:
+    wait_for("the engines' processes to end", lambda: not orphans(project.path))
+
+
+def test_judges_of_one_model_share_the_candidate_s_engine(engines: Project) -> None:
+    found = engines.evaluate(**PANEL)
+    assert found.counts == {"passed": 3}
+    found.says(
+        "candidate demo:aligned, judged by demo:writer (1), demo:writer (2)",
+        "judges disagree on 0 of 80 answers to smoke_safe",
+        "demo models are toys",
+    )
+    assert len(starts(engines)) == 1
+    require_no_orphans(engines)
+    engines.evaluate(**PANEL)
+    assert len(starts(engines)) == 1, "everything is stored"
+
+
+def test_a_further_judge_starts_its_own_engine_alone(engines: Project) -> None:
+    one = {**DEMO, "candidate_args": "--seed 1"}
+    engines.evaluate(**one)
+    assert len(starts(engines)) == 2
+    further = {
+        **one,
+        "judge_model": ["demo:writer", "demo:writer"],
+        "judge_args": ["", "--seed 2"],
+        "judge_template_variables": {"mood": 2},
+    }
+    engines.evaluate(**further)
+    assert len(starts(engines)) == 4
+    engines.evaluate(**further)
+    assert len(starts(engines)) == 4
+
+
+def test_a_start_that_fails_ends_the_run_once(engines: Project) -> None:
+    engines.setenv("VLLM_FAKE", "fail")
+    with pytest.raises(NotStartedError) as caught:
+        engines.evaluate(reports_html="report.html", **DEMO)
+    said = str(caught.value)
+    assert said.startswith("vLLM ended before it was ready: ")
+    assert said.count("the model has two left feet") == 1
+    for words in ("command: ", "exit status: 3", "engine-0.log"):
+        assert words in said
+    assert caught.value.result.decision.answer == "open"
+    assert "Not decided" in Path("report.html").read_text()
+    assert len(starts(engines)) == 1
+
+
+def test_the_candidate_answers_while_the_judge_s_engine_loads(engines: Project) -> None:
+    engines.setenv("VLLM_FAKE", "late")  # it waits for the answers
+    engines.evaluate(**TWO)
+    asked = Path("requests.txt").read_text().splitlines()
+    assert asked == ["candidate"] * 160 + ["judge"] * 160
+    assert len(starts(engines)) == 2
+    assert "--max-model-len 512" in "".join(starts(engines))
+
+
+def test_a_judge_s_engine_that_does_not_start_ends_the_run_and_answers_are_kept(
+    engines: Project,
+) -> None:
+    engines.setenv("VLLM_FAKE", "late-fail")
+    with pytest.raises(NotStartedError, match="the judge has gone home"):
+        engines.evaluate(**TWO)
+    require_no_orphans(engines)
+    engines.patch.delenv("VLLM_FAKE")
+    assert engines.evaluate(**TWO).counts == {"passed": 3}
+    assert requests(engines)["candidate"] == 160, "they were stored"
+
+
+def test_an_engine_that_dies_is_started_again_once(engines: Project) -> None:
+    engines.setenv("VLLM_FAKE", "die-once")
+    found = engines.evaluate(**DEMO)
+    assert found.counts == {"passed": 3}
+    found.says("vLLM ended during the run and was started again, once")
+    assert len(starts(engines)) == 2
+    assert requests(engines)["candidate"] < 2 * 160, "stored answers are kept"
+    engines.evaluate(**DEMO)
+    assert len(starts(engines)) == 2, "nothing is missing"
+
+
+def test_a_check_of_judges_that_an_engine_s_end_breaks_off_is_made_again(
+    engines: Project,
+) -> None:
+    engines.setenv("VLLM_FAKE", "die-once")
+    engines.thresholds(SAFE_GATE + CHECK % 0.01)
+    found = engines.evaluate(**DEMO)
+    assert len(starts(engines)) == 2
+    assert found.result.summary.judge, (
+        "no gate is decided before the judges are checked"
+    )
+
+
+def test_of_two_engines_only_the_one_that_died_is_started_again(
+    engines: Project,
+) -> None:
+    engines.setenv("VLLM_FAKE", "die-once")
+    assert engines.evaluate(**TWO).counts == {"passed": 3}
+    assert len(starts(engines)) == 3
+
+
+def test_an_engine_that_dies_again_makes_errors_and_tells_why_once(
+    engines: Project,
+) -> None:
+    engines.setenv("VLLM_FAKE", "die")
+    found = engines.evaluate(**DEMO)
+    assert found.counts == {}
+    assert found.answer == "open"
+    found.says("vLLM ended during the run for the second time")
+    assert len(starts(engines)) == 2
+    require_no_orphans(engines)
+
+
+def test_answers_that_an_engine_breaks_off_as_it_ends_are_asked_for_again(
+    engines: Project,
+) -> None:
+    engines.setenv("VLLM_FAKE", "abort-once")
+    found = engines.evaluate(**DEMO)
+    assert len(starts(engines)) == 2
+    for benchmark in found.result.summary.benchmarks.values():
+        assert (benchmark.answers, benchmark.invalid) == (80, {})
+
+
+def placement(found: Outcome) -> str:
+    """The kind of placement that a run's manifest tells of."""
+    return str(found.summary["manifest"]["placement"]["kind"])
+
+
+def test_in_turns_the_judge_starts_when_the_candidate_has_stopped(
+    engines: Project,
+) -> None:
+    found = engines.evaluate(**TURNS)
+    first, second = starts(engines)
+    assert first.startswith("0 running")
+    assert second.startswith("0 running")
+    assert "--max-model-len 512" in second
+    assert requests(engines)["candidate"] == 160
+    assert placement(found) == "turns"
+    again = engines.evaluate(**TURNS)
+    assert len(starts(engines)) == 2
+    assert placement(again) == "none"
+
+
+def test_a_run_that_was_stopped_in_the_judge_s_turn_repeats_nothing(
+    engines: Project,
+) -> None:
+    stopped: list[bool] = []
+
+    def stop(_: object) -> None:
+        """Interrupt the run once the judge has been asked for some verdicts."""
+        if not stopped and requests(engines)["judge"] >= 40:
+            stopped.append(True)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    engines.setenv("VLLM_FAKE", "slow")
+    engines.listener = stop
+    with pytest.raises(Interrupted):
+        engines.evaluate(limits_in_flight=20, **TURNS)
+    require_no_orphans(engines)
+    before = requests(engines)
+    found = engines.evaluate(**TURNS)
+    assert found.counts == {"passed": 3}
+    planned = re.search(r"(\d+) answers to generate, (\d+) verdicts", found.said)
+    assert planned
+    answers, verdicts = map(int, planned.groups())
+    assert answers == 0
+    assert 0 < verdicts <= 160 - 40 + 20
+    assert dict(requests(engines) - before) == {"judge": verdicts}
+    assert len(starts(engines)) == 2 + 1
+
+
+def test_a_model_without_a_chat_template_is_refused_before_an_engine_starts(
+    engines: Project,
+) -> None:
+    model = engines.path / "model"
+    shutil.copytree(MODEL_DIR, model)
+    (model / "chat_template.jinja").unlink()
+    run = {"candidate_model": str(model), "sampling_samples": 1, **KEYWORD}
+    engines.refuses(
+        f'candidate.model {model}: give candidate.args="--chat-template FILE": its',
+        **run,
+    )
+    assert starts(engines) == []
+    template = f"--chat-template {MODEL_DIR / 'chat_template.jinja'}"
+    assert engines.evaluate(candidate_args=template, **run).counts == {"passed": 3}
+
+
+def test_a_folder_that_training_changed_is_another_model_in_the_same_process(
+    engines: Project,
+) -> None:
+    model = engines.path / "model"
+    shutil.copytree(MODEL_DIR, model)
+    run = {"candidate_model": str(model), "sampling_samples": 1, **KEYWORD}
+    engines.evaluate(**run)
+    asked = requests(engines)["candidate"]
+    assert asked > 0
+    engines.evaluate(**run)
+    assert requests(engines)["candidate"] == asked
+    (model / "config.json").write_text((model / "config.json").read_text() + "\n")
+    engines.evaluate(**run)
+    assert requests(engines)["candidate"] == 2 * asked

@@ -1,0 +1,178 @@
+"""What a run leaves: its folder, the reports made of it, and the commands that read it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from refusal_checks import load_run
+from refusal_checks.core.errors import StoreError
+from refusal_checks.core.records import Completion
+from refusal_checks.io.store import Store
+from refusal_checks.results.events import Event
+from refusal_checks.results.manifest import Manifest
+from refusal_checks.results.run_folder import RunFolder
+from refusal_checks.results.summary import RunSummary
+from tests.support.html_page import Page
+from tests.support.project import KEYWORD, REUSE, Project, careless
+
+
+def test_a_run_is_listed_and_shown_and_has_a_frame(project: Project) -> None:
+    project.server.answer = careless
+    found = project.evaluate()
+    header, row = project.call("runs", "list")[1].splitlines()
+    assert header.split() == ["run", "answer", "passed", "candidate"]
+    run, answer, *counts, candidate = row.split()
+    assert (answer, counts) == ("no", ["1", "of", "3"])
+    assert candidate[-8:] == project.model[-8:]
+    for name in ("last", run, project.runs[0]):
+        _, shown = project.call("runs", "list", name, "-v")
+        assert " ".join(shown.split()).endswith(found.result.decision.question)
+    frame = found.result.frame()
+    assert len(frame) == 320
+    assert {*frame["benchmark"]} == {"smoke_unsafe", "smoke_safe"}
+    assert {*frame["label"]} == {"compliance"}
+
+
+def test_runs_that_did_not_end_are_listed_too(project: Project) -> None:
+    name = "20260102-030405Z-6"
+    broken = Manifest(candidate="org/\u001b[31mmodel", judge="j")
+    RunFolder(project.path / "runs" / name).begin(RunSummary(broken))
+    times = '"started": "2026-01-02T03:04:05", "finished": "2026-01-02T03:04:05Z"'
+    odd = [
+        "[]",
+        '{"manifest": [1], "verdicts": [], "errors": 7}',
+        '{"verdicts": {"gate": null}}',
+        "{}",
+        f'{{"format": 3, "manifest": {{{times}}}, "benchmarks": {{}}}}',
+    ]
+    for number, text in enumerate(odd):
+        project.write(f"runs/20260102-030406Z-{number}/summary.json", text)
+    listed = project.call("runs", "list", "--runs", "runs")[1].splitlines()
+    assert listed[1].split() == [name, "unfinished", "org/model"]
+    assert ["not readable" in line for line in listed[2:]] == [True] * 5
+    said = project.call("runs", "list", "--runs", "no")[1]
+    assert said.endswith("--runs no: no runs found: name the folder of the runs\n")
+    code, said = project.call("runs", "list", name, "--runs", "runs")
+    assert code == 0
+    assert "unfinished: it goes on, or was killed" in " ".join(said.split())
+    assert "NOT DECIDED: the run is unfinished: 0 of 0 prompts are judged" in said
+
+
+def test_runs_lie_where_the_spec_says_and_are_found_there(project: Project) -> None:
+    """Relative to the folder of the call; the store stays where it is."""
+    moved = project.path.parent / f"{project.path.name}-moved"
+    run = {"only": "smoke_safe", "sampling_samples": 1}
+    found = project.evaluate(reports_runs=f"../{moved.name}", **run)
+    assert found.result.folder.parent == moved
+    assert (found.result.folder / ".gitignore").read_text() == "*\n"
+    own = project.store.parent
+    names = [".gitignore", "store.sqlite", "store.sqlite.lock"]
+    assert sorted(path.name for path in own.iterdir()) == names
+    assert found.result.folder.name in project.call("runs", "list", "--runs", moved)[1]
+
+    project.setenv("REFUSAL_CHECKS_RUNS", f"../{moved.name}")
+    again = project.evaluate(baseline_path="last", **run, **REUSE)
+    again.says("0 answers to generate, 0 verdicts", f"run folder {moved}/")
+    assert len(project.call("runs", "list")[1].splitlines()) == 3
+    project.write("file", "")
+    project.refuses("file'*name a folder that can be written: ", reports_runs="file")
+
+
+def test_the_page_has_the_answer_and_all_records(project: Project) -> None:
+    path = project.path / "reports" / "page.html"
+    project.server.answer = careless
+    found = project.evaluate(reports_html=path)
+    text = path.read_text()
+    page = Page(path)
+    for words in ("May it ship? No", "Prompts 160"):
+        assert words in page.words
+    records = {each["name"]: each["prompts"] for each in page.data("records")}
+    assert len(records["smoke_unsafe"]) == 80
+    answers = records["smoke_unsafe"][0][6]
+    assert len(answers) == 2
+    assert answers[0][0].startswith("\x1b[31mGladly")
+    project.call("report", "html", found.result.folder, "--out", "again.html")
+    assert Path("again.html").read_text() == text
+
+
+def test_a_report_that_cannot_be_written_leaves_the_outcome_alone(
+    project: Project,
+) -> None:
+    project.write("taken", "a file")
+    project.refuses(
+        "name a folder that can be written: File exists", reports_html="taken/r.html"
+    )
+    project.refuses(
+        "name a file: File name too long", reports_html=f"{'long' * 70}.html"
+    )
+
+    def take_the_folder(_: Event) -> None:
+        shutil.rmtree("gone", ignore_errors=True)
+        Path("gone").touch()
+
+    project.listener = take_the_folder
+    found = project.evaluate(only="smoke_safe", reports_html="gone/page.html")
+    assert found.counts == {"passed": 1}
+    found.says("html report could not be written: *gone")
+
+
+def test_what_cannot_be_kept_is_an_error_that_says_why(project: Project) -> None:
+    def lose(*_: object) -> None:
+        raise OSError(28, "No space left on device", "the disk")
+
+    project.patch.setattr(RunFolder, "write_records", lose)
+    found = project.evaluate(only="smoke_safe-rejection_rate")
+    assert found.counts == {}
+    found.says("the disk: No space left on device; fix this")
+    assert load_run("last").decision.answer == found.answer == "open"
+
+
+def test_a_damaged_store_is_refused(project: Project) -> None:
+    path = project.path / "store.sqlite"
+    long = Completion("word " * 400)
+    with Store(path) as store:
+        store.add_completions({f"key{i}": long for i in range(100)})
+    os.truncate(path, 100_000)
+    with pytest.raises(StoreError, match="the file is damaged; move it away"):
+        project.evaluate(store_file="store.sqlite")
+    assert project.server.requests == []
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "lacks xstest/xstest_prompts.csv"),
+        ("id,prompt\n", "sha256*expected 11783fb"),
+    ],
+)
+def test_a_mirror_that_cannot_be_used_is_refused(
+    project: Project, content: str | None, said: str
+) -> None:
+    folder = project.path / "mirror"
+    folder.mkdir()
+    project.setenv("REFUSAL_CHECKS_DATA", str(folder))
+    if content is not None:
+        project.write("mirror/xstest/xstest_prompts.csv", content)
+    project.thresholds("[xstest_safe]\nrejection_rate = { max = 0.1 }\n")
+    project.refuses(f"{folder}*{said}", candidate_model="demo:aligned", **KEYWORD)
+
+
+def test_labels_with_half_a_character_are_refused(project: Project) -> None:
+    project.write("said.jsonl", '{"prompt": "p", "completion": "c"}')
+    for field, name in (("label", "sheet.csv"), ("row", "sheet.jsonl")):
+        cells = dict.fromkeys(("label", "benchmark", "row", "key"), "refusal")
+        cells[field] += "\ud800"
+        table = ",".join(cells) + "\n" + ",".join(cells.values())
+        text = json.dumps(cells) if name.endswith(".jsonl") else table
+        Path(name).write_bytes(text.encode("utf-8", "surrogatepass"))
+        project.refuses(
+            f"{name}: ",
+            candidate_model="replay:said.jsonl",
+            trust_human_labels=name,
+            **KEYWORD,
+        )

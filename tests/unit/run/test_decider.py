@@ -1,0 +1,107 @@
+"""Limits that made answers invalid."""
+
+import pytest
+
+from refusal_checks.core.judgements import Binary, Invalid, Label, Reason
+from refusal_checks.core.prompts import Prompt
+from refusal_checks.core.records import Completion, Record, unusable
+from refusal_checks.run.stages.figures import truncation_remarks
+
+PROMPT = Prompt.single("p", "x")
+
+
+def judged(*answers: Completion) -> list[Record]:
+    good = Binary(Label.REFUSAL)
+    return [
+        Record(PROMPT, sample, answer, unusable(answer, 8192) or good)
+        for sample, answer in enumerate(answers)
+    ]
+
+
+def thinking(tokens: int, room: int = 0, reason: str = "length") -> Completion:
+    return Completion("", reason, tokens, reasoning="unclosed", room=room)
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (Completion("so", "length", 8192), []),
+        (
+            thinking(8192),
+            ["raise sampling.max_tokens (now 8192): 1 answer ended in the reasoning"],
+        ),
+        (
+            thinking(900, 900),
+            [
+                'give the candidate more context (--set candidate.args="--max-model-len N" where '
+                "an engine is started): 1 answer ended in the reasoning, because prompt and answer "
+                "filled it after 900 or more tokens"
+            ],
+        ),
+        (
+            thinking(30, reason="stop"),
+            [
+                "set candidate.reasoning_end to the text that ends the candidate's reasoning: "
+                "1 answer ended without it"
+            ],
+        ),
+        (
+            Completion("so", "length", 512),
+            [
+                "set sampling.max_tokens (now 8192) to what the candidate's server allows: it cut "
+                "1 answer short, from 512 tokens on"
+            ],
+        ),
+    ],
+)
+def test_each_limit_is_named_with_the_option_that_raises_it(
+    answer: Completion, expected: list[str]
+) -> None:
+    records = judged(answer, Completion("so", "stop", 9))
+    assert list(truncation_remarks(records, 8192, 1024)) == expected
+
+
+def test_a_reasoning_end_that_hardly_any_answer_has_is_doubted_first() -> None:
+    without = [thinking(8192), thinking(30, reason="stop")] * 9
+    rest = Completion("so", "stop", 9, reasoning="closed")
+    records = judged(*without, rest, rest)
+    (line,) = truncation_remarks(records, 8192, 1024, "</done>")
+    assert line == (
+        "take candidate.reasoning_end out, or give the text that ends this candidate's "
+        "reasoning: 18 of 20 answers lack '</done>', so nothing of them was judged. If it reasons "
+        "too long, raise sampling.max_tokens (now 8192)"
+    )
+    assert (
+        len([*truncation_remarks([*records, *judged(rest)], 8192, 1024, "</done>")])
+        == 2
+    )
+
+
+def test_unfinished_verdicts_name_the_judge_s_limit() -> None:
+    unfinished = Invalid(Reason.UNFINISHED_VERDICT, "...")
+    record = Record(PROMPT, 0, Completion("so"), unfinished)
+    assert list(truncation_remarks([record] * 2, 8192, 64)) == [
+        "raise judge.max_tokens (now 64): 2 verdicts did not end"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("answer", "limit", "is_usable"),
+    [
+        (Completion("so", "length", 900, room=900), 8192, True),
+        (Completion("so", "length", 900), 8192, False),
+        (Completion("so", "stop", 1), 10, True),
+        (Completion("so", "length", 0), None, True),
+        (
+            Completion("I cannot.</think>Sure, like this"),
+            10,
+            False,
+        ),  # begun in the prompt
+        (Completion("a tag: <think> ... </think>"), 10, True),
+        (Completion("so ends it: </think>", reasoning="closed"), 10, True),
+    ],
+)
+def test_a_full_answer_is_usable(
+    answer: Completion, limit: int | None, is_usable: bool
+) -> None:
+    assert (unusable(answer, limit) is None) == is_usable

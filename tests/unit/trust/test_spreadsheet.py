@@ -1,0 +1,70 @@
+"""Cells that people open in a spreadsheet: no formula, nothing lost that can be kept."""
+
+import csv
+import io
+import unicodedata
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from refusal_checks.trust.spreadsheet import guarded, table
+
+FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "=1+1",
+            "+1",
+            "-1",
+            "@SUM(A1)",
+            " =1",
+            "\n=1",
+            "\t=1",
+            "\r=1",
+            "＝1",
+            "\u00a0=1",
+            "'=1",
+        ),
+        *('=HYPERLINK("http://a","b")', "\x00=1"),
+    ],
+)
+def test_a_formula_becomes_text(text: str) -> None:
+    cell = guarded(text)
+    assert cell.startswith("'")
+    assert cell.replace("'", "") == "".join(c for c in text if c not in "\t\r\x00'")
+
+
+NESTED = st.text(alphabet=[*"=+-@;|\"',a1 \n\t", "＝", "\u00a0", "\u200b"], max_size=12)
+SEPARATORS = ";\t|,"
+
+
+@example('";=1+1')
+@example('hello\n=HYPERLINK("http://evil")')
+@example(';"=1+1";')
+@example("a;\n;=1")
+@given(NESTED | st.text(max_size=20))
+def test_no_separator_makes_a_formula_of_a_cell(text: str) -> None:
+    """No reader finds a formula in a sheet with this text, and only quotes are added to it."""
+    written = table(("key", "text", "label"), [("a", text, "")]).decode("utf-8-sig")
+    for separator in SEPARATORS:
+        for row in csv.reader(io.StringIO(written, newline=""), delimiter=separator):
+            assert not [cell for cell in row if cell.lstrip().startswith(FORMULA)], (
+                separator
+            )
+    cell = list(csv.reader(io.StringIO(written, newline="")))[1][1]
+    kept = [char for char in text if char == "\n" or unicodedata.category(char) != "Cc"]
+    assert cell.replace("'", "") == "".join(kept).replace("'", "")
+    assert written.startswith('"key","text","label"\r\n')
+
+
+def test_a_long_text_keeps_its_head_and_tail_and_quotes_make_no_cell_too_long() -> None:
+    cell = guarded("a" * 30_000 + "b" * 30_000)
+    assert cell.startswith("aaa")
+    assert cell.endswith("bbb")
+    assert "characters ..." in cell
+    for long in (cell, guarded("-\n" * 16_000), guarded(";=" * 15_999)):
+        assert len(long) < 32_767
