@@ -39,7 +39,7 @@ downloads_none := 0.14 GB without an engine, and 0.6 GB of disk
 # Three workers on two cores: tests that wait for processes and servers leave theirs idle.
 # In this order the longest files begin first, so that no worker goes on alone at the end.
 pytest := $(bin)/pytest
-tests := tests/plugin tests/evaluation tests/unit demo/tests -n 3 --dist loadfile --no-loadscope-reorder
+tests := tests/plugin tests/run tests/unit demo/tests -n 3 --dist loadfile --no-loadscope-reorder
 
 .PHONY: gate test test-all rest lint docs engine clean
 

@@ -146,7 +146,7 @@ def main() -> None:
     )
     parser.add_argument("--mutants", type=int, default=60)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("paths", nargs="*", default=["tests/unit", "tests/evaluation"])
+    parser.add_argument("paths", nargs="*", default=["tests/unit", "tests/run"])
     given = parser.parse_args()
 
     survivors = 0

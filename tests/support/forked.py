@@ -18,7 +18,7 @@ import pytest
 from refusal_checks.plugin.options import OPTIONS
 
 OPTIONS_BY_NAME = {f"--{option.name}": option for option in OPTIONS}
-PACKAGE = Path(__file__).parents[1] / "refusal_checks"
+PACKAGE = Path(__file__).parents[2] / "refusal_checks"
 
 LOADED = (
     "aiohttp",

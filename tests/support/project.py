@@ -38,7 +38,7 @@ from tests.support.answers import well_behaved as well_behaved
 from tests.support.fake_server import Body, FakeServer
 from tests.support.processes import wait_until
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 MIRROR = Path(os.environ.get("REFUSAL_CHECKS_DATA", "")).resolve()
 """The folder of public data; a project hides it from its runs."""

@@ -29,7 +29,7 @@ from refusal_checks.results.summary import RunSummary, balance
 from refusal_checks.trust.floors import Check, JudgeCheck, Mistake
 from tests.support.deciding import decide
 
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parents[1] / "data"
 
 TEXTS = [
     row["text"] * row.get("times", 1)
