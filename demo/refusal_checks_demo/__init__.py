@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from refusal_checks.core.errors import ModelError
-from refusal_checks.io.files import resolved
-from refusal_checks.models.provided import ProvidedModel
+from refusal_checks.io.files import resolve_path
+from refusal_checks.models.provided_models import ProvidedModel
 from refusal_checks_demo.conversion import E5, Conversion
 
 VARIABLE = "REFUSAL_CHECKS_DEMO_MODELS"
@@ -47,7 +47,7 @@ def provide() -> Iterator[ProvidedModel]:
         yield from converted(ADAPTER)
         return
 
-    folder = resolved(Path(named).expanduser())
+    folder = resolve_path(Path(named).expanduser())
     if (folder / SET).is_file():
         yield from ready(folder)
     elif (folder / "adapter_config.json").is_file():

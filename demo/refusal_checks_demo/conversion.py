@@ -23,7 +23,7 @@ from platformdirs import user_cache_path
 from refusal_checks.core.errors import ModelError
 from refusal_checks.io.files import sha256, write_json
 from refusal_checks.io.store import content_key
-from refusal_checks.models.provided import Weights
+from refusal_checks.models.provided_models import Weights
 
 
 @dataclass(frozen=True)

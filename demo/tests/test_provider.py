@@ -7,15 +7,15 @@ import pytest
 
 from refusal_checks.core.errors import ModelError
 from refusal_checks.core.settings import ClassifierForm
-from refusal_checks.models.identity import describe, model_identity
-from refusal_checks.models.model_files import Classes, classes
-from refusal_checks.models.names import (
+from refusal_checks.models.identity import describe_model, model_identity
+from refusal_checks.models.model_files import ClassifierConfig, classifier_config
+from refusal_checks.models.model_names import (
     Served,
+    model_remark,
     parse_candidate,
     parse_judge,
-    remark_on,
 )
-from refusal_checks.models.provided import ProvidedModel
+from refusal_checks.models.provided_models import ProvidedModel
 from refusal_checks_demo import NAMES, REMARK, SCOPE, VARIABLE, conversion, provide
 from tests import toy_model
 
@@ -36,7 +36,7 @@ def test_personas_share_weights_and_the_base_and_the_judge_have_their_own(
     candidates = (parse_candidate(f"demo:{name}") for name in NAMES)
     served = [*candidates, parse_judge("demo:judge")]
     models = {model.name: model for model in served if isinstance(model, Served)}
-    assert {remark_on(model) for model in served} == {REMARK, SCOPE}
+    assert {model_remark(model) for model in served} == {REMARK, SCOPE}
     base, regressed = models.pop("demo:base"), models.pop("demo:regressed")
     assert (regressed.path, regressed.template_kwargs) == (base.path, {})
     judge = models.pop("demo:judge")
@@ -50,9 +50,9 @@ def test_personas_share_weights_and_the_base_and_the_judge_have_their_own(
         refusal_label="refusal",
         languages=("en", "zh"),
     )
-    assert classes(judge) == Classes(("compliance", "refusal"), form), (
-        "before it is converted"
-    )
+    assert classifier_config(judge) == ClassifierConfig(
+        ("compliance", "refusal"), form
+    ), "before it is converted"
 
 
 @pytest.mark.usefixtures("real")
@@ -61,7 +61,7 @@ def test_stored_answers_depend_on_the_weights_and_not_on_the_cache(
 ) -> None:
     aligned = parse_candidate("demo:aligned")
     before = model_identity(aligned)
-    assert describe(aligned)["version"].startswith("made:")
+    assert describe_model(aligned)["version"].startswith("made:")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "other"))
     again = parse_candidate("demo:aligned")
     assert again != aligned

@@ -25,12 +25,12 @@ __all__ = [
 
 def discover() -> dict[str, Benchmark]:
     """Every benchmark of this package and of extensions, by name. Reads no data."""
-    return dict(_discover(extensions.known()))
+    return dict(_discover(extensions.load_all()))
 
 
 @cache
 def _discover(loaded: tuple[Extension, ...]) -> Mapping[str, Benchmark]:
-    names = extensions.Names("benchmarks")
+    names = extensions.UniqueNames("benchmarks")
     benchmarks: dict[str, Benchmark] = {}
     providers = extensions.providers(suites.__name__, suites.__path__, "BENCHMARKS")
     for provider in providers:

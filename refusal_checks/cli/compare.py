@@ -12,7 +12,7 @@ from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.text import clean
 from refusal_checks.gates import score_files
 from refusal_checks.gates.comparison import paired_change
-from refusal_checks.io.files import resolved
+from refusal_checks.io.files import resolve_path
 from refusal_checks.metrics import METRICS
 from refusal_checks.reports.run_view import RunView
 from refusal_checks.results.run_folder import earlier_scores
@@ -30,7 +30,9 @@ def compare(runs: Runs, root: Root) -> None:
     both.
     """
     views = [read_run(name, root) for name in runs]
-    if len({resolved(run.folder.summary_file) for run in views}) < max(2, len(views)):
+    if len({resolve_path(run.folder.summary_file) for run in views}) < max(
+        2, len(views)
+    ):
         raise UserError("compare: name two runs or more, each once")
     for line in _lines(views):
         echo(line)

@@ -20,8 +20,8 @@ from refusal_checks.core.text import clean, count
 from refusal_checks.engines import placement, vllm
 from refusal_checks.gates import power
 from refusal_checks.io.store import Store
-from refusal_checks.models.identity import describe
-from refusal_checks.models.names import Model, Served
+from refusal_checks.models.identity import describe_model
+from refusal_checks.models.model_names import Model, Served
 from refusal_checks.run.inputs import folders, read_inputs
 
 EXIT_FAULT = 4
@@ -174,7 +174,7 @@ def _checks(
 
 def _is_same(judge: Model, candidate: Model) -> bool:
     """True if a judge has the candidate's weights and adapter."""
-    first, second = describe(judge), describe(candidate)
+    first, second = describe_model(judge), describe_model(candidate)
     return all(first.get(key) == second.get(key) for key in ("version", "adapter"))
 
 

@@ -12,7 +12,7 @@ from refusal_checks.cli._common import Root, Run, echo, open_run, writing
 from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.core.labelling import LEAST
 from refusal_checks.core.redaction import has_redacted
-from refusal_checks.io.files import replacing
+from refusal_checks.io.files import replace_file
 from refusal_checks.results.redact import VARIABLE, is_redacted
 from refusal_checks.trust import labels
 
@@ -78,7 +78,7 @@ def sample_for_labels(
         raise DataError(
             f"{path}: name another file with --out: this one exists and may hold labels"
         )
-    with writing(path), replacing(path) as draft:
+    with writing(path), replace_file(path) as draft:
         draft.write_bytes(labels.to_csv(drawn))
     names = ", ".join(sorted({one.benchmark for one in drawn}))
     echo(

@@ -59,7 +59,7 @@ from refusal_checks.core.settings import (
 )
 from refusal_checks.gates.gate import Gate, measured_id
 from refusal_checks.io import extensions
-from refusal_checks.models.names import DEMO_RECORDINGS
+from refusal_checks.models.model_names import DEMO_RECORDINGS
 
 __all__ = [
     "NAMED",

@@ -14,7 +14,7 @@ from refusal_checks.gates.gate import (
     OnInconclusive,
     Waiver,
 )
-from refusal_checks.io.extensions import OWN, origin
+from refusal_checks.io.extensions import OWN, module_origin
 from refusal_checks.metrics import Metric
 
 
@@ -54,7 +54,7 @@ class Bounds(Frozen):
         low, high = (metric.lowest, metric.highest) if is_bound else (0.0, metric.span)
         if not low <= value <= high:
             remedy = ""
-            if origin(metric.score.__module__) != OWN:
+            if module_origin(metric.score.__module__) != OWN:
                 remedy = f"declare the range of {metric.name} (highest=...): "
             elif high == 1 and 2 <= value <= 100:
                 remedy = f"write {share(value)}: "

@@ -9,7 +9,12 @@ from typing import Any
 
 from refusal_checks.core.errors import DataError, ThresholdError
 from refusal_checks.core.suggestions import either, near
-from refusal_checks.io.files import FILE_NAME, is_file_name, read_bytes, why_no_file
+from refusal_checks.io.files import (
+    FILE_NAME,
+    explain_missing_file,
+    is_file_name,
+    read_bytes,
+)
 
 # The files that come with the package.
 FOLDER = Path(__file__).parents[1] / "thresholds"
@@ -27,7 +32,7 @@ def names() -> list[str]:
 def find(path: Path) -> Path:
     """Find a run file: a path, or else the name of a shipped one (``smoke``, ``smoke.toml``)."""
     if path.exists():
-        why = "" if path.is_dir() else why_no_file(path)
+        why = "" if path.is_dir() else explain_missing_file(path)
         if why:
             raise ThresholdError(f"run file {path}: {why}")
         return path

@@ -12,11 +12,11 @@ from refusal_checks.engines.process import EngineProcess
 from refusal_checks.models.client.chat_replies import require_finished
 from refusal_checks.models.client.client import CHAT
 from refusal_checks.models.client.server_errors import MALFORMED, TransientError
-from refusal_checks.models.client.transport import Access, HttpTransport
+from refusal_checks.models.client.transport import ConnectionSettings, HttpTransport
 
 SETTLE = 5.0
-"""Seconds in which an engine ends after a request has failed, if that is why it failed: its guard
-takes ``guard.WATCH + guard.VITAL_GRACE`` to notice."""
+"""Seconds in which an engine ends after a request has failed, if that is why it failed. Its
+supervisor needs ``WATCH + VITAL_GRACE`` of them to notice."""
 
 
 class EngineTransport(HttpTransport):
@@ -25,7 +25,9 @@ class EngineTransport(HttpTransport):
     def __init__(self, process: EngineProcess, timeout: float) -> None:
         # Further requests wait on our side, where no time-out runs.
         pace = RequestPace(at_once=2 * CONNECTIONS)
-        super().__init__(process.url, Access(process.api_key, timeout, pace))
+        super().__init__(
+            process.url, ConnectionSettings(process.api_key, timeout, pace)
+        )
         self._process = process
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Any:

@@ -34,7 +34,7 @@ HUB = {"HF_TOKEN", "HF_TOKEN_PATH", "HUGGING_FACE_HUB_TOKEN"}
 """The secrets that an engine needs: it downloads gated weights."""
 
 
-def inherited(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+def inherited_variables(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Select the environment variables that an engine inherits."""
     named = HUB | {name.strip() for name in environment.get(VARIABLE, "").split(",")}
     needed = re.compile(INHERITED.replace("*", ".*").replace(" ", "|"))

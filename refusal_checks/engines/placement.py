@@ -85,7 +85,7 @@ UNKNOWN = Devices("unknown")
 
 
 @dataclass(frozen=True)
-class Parallel:
+class Parallelism:
     """What an engine's arguments say about devices and their memory.
 
     Attributes:
@@ -113,7 +113,7 @@ class EngineNeed:
     """
 
     model: str
-    parallel: Parallel = field(default_factory=Parallel)
+    parallel: Parallelism = field(default_factory=Parallelism)
     weights: float | None = None
     answers: bool = True
     judges: bool = False

@@ -24,12 +24,16 @@ from refusal_checks.engines.placement import (
 from refusal_checks.engines.process import POLL, EngineProcess
 from refusal_checks.engines.servers import Say, Servers, Work
 from refusal_checks.engines.vllm import EngineSpec
-from refusal_checks.models.client.attaching import attach
+from refusal_checks.models.client.attached_servers import attach
 from refusal_checks.models.client.client import Client
-from refusal_checks.models.client.transport import Access
+from refusal_checks.models.client.transport import ConnectionSettings
 from refusal_checks.models.client.usage import Usage
-from refusal_checks.models.model_files import argument_values, classes, declared
-from refusal_checks.models.names import (
+from refusal_checks.models.model_files import (
+    argument_values,
+    classifier_config,
+    context_length,
+)
+from refusal_checks.models.model_names import (
     Attached,
     CandidateModel,
     JudgeModel,
@@ -75,7 +79,7 @@ class Engines(Servers):
         for index, spec in enumerate(_specs((candidate, *judges))):
             vllm.require_program(spec.program)
             if not spec.program:
-                vllm.require_own(spec.args)
+                vllm.check_arguments(spec.args)
             self._engines[spec] = EngineProcess(spec, folder / f"engine-{index}.log")
         self._turn = 0
         self._placed: list[EngineProcess] = []
@@ -97,19 +101,19 @@ class Engines(Servers):
     ) -> Client:
         """Connect to a model; an attached server is asked a first question."""
         if isinstance(model, Attached):
-            access = Access(
+            connection = ConnectionSettings(
                 timeout=self._limits.request_timeout,
                 pace=pace,
                 outage=self._limits.outage_timeout,
             )
-            client = attach(model, option, number, sampling, access, self._say)
+            client = attach(model, option, number, sampling, connection, self._say)
         else:
-            process = self._engines[EngineSpec.of(model)]
+            process = self._engines[EngineSpec.from_model(model)]
             transport = EngineTransport(process, self._limits.request_timeout)
             client = Client(
-                process.url, model.served_name, extras=model, transport=transport
+                process.url, model.served_name, options=model, transport=transport
             )
-            client.context = declared(model)
+            client.context = context_length(model)
         self.clients.append(client)
         self._roles.setdefault(option.lstrip("-"), []).append(client)
         return client
@@ -134,7 +138,7 @@ class Engines(Servers):
 
     def place(self, models: Iterable[Model]) -> Placement:
         specs = _specs(models)
-        whole = needs_of(self._candidate, self._judges)
+        whole = engine_needs(self._candidate, self._judges)
         needs = [whole[spec] for spec in self._engines if spec in specs]
         devices = UNKNOWN
         if needs:
@@ -194,7 +198,7 @@ class Engines(Servers):
         for process in self._started:
             process.require_running()
 
-    async def guard(self, work: Work, say: Say) -> None:
+    async def run_with_restart(self, work: Work, say: Say) -> None:
         while True:
             try:
                 return await work()
@@ -231,27 +235,29 @@ class Engines(Servers):
 def _specs(models: Iterable[Model]) -> dict[EngineSpec, None]:
     """The specs of the engines for these models, in order and without repeats."""
     served = (model for model in models if isinstance(model, Served))
-    return dict.fromkeys(map(EngineSpec.of, served))
+    return dict.fromkeys(map(EngineSpec.from_model, served))
 
 
-def needs_of(candidate: Model, judges: Iterable[Model]) -> dict[EngineSpec, EngineNeed]:
+def engine_needs(
+    candidate: Model, judges: Iterable[Model]
+) -> dict[EngineSpec, EngineNeed]:
     """What the engines of these models need, with both roles for one that serves both."""
     answering, judging = _specs([candidate]), _specs(judges)
     needs: dict[EngineSpec, EngineNeed] = {}
     for model in (candidate, *judges):
         if not isinstance(model, Served):
             continue
-        spec = EngineSpec.of(model)
+        spec = EngineSpec.from_model(model)
         given = argument_values(spec.args)
         weights = weights_gib(
             spec.model, given.get("--revision"), given.get("--download-dir")
         )
         needs[spec] = EngineNeed(
             spec.model,
-            vllm.parallel(spec.args),
-            weights and weights * vllm.growth(model),
+            vllm.read_parallelism(spec.args),
+            weights and weights * vllm.memory_growth(model),
             answers=spec in answering,
             judges=spec in judging,
-            classifies=classes(model) is not None,
+            classifies=classifier_config(model) is not None,
         )
     return needs

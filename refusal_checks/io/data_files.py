@@ -17,7 +17,7 @@ from refusal_checks.core.errors import DataError
 from refusal_checks.core.suggestions import near
 from refusal_checks.core.text import is_name, listed
 from refusal_checks.io import parquet
-from refusal_checks.io.files import LARGEST, read_bytes, why_no_file
+from refusal_checks.io.files import LARGEST, explain_missing_file, read_bytes
 from refusal_checks.io.strict_json import parse_json
 
 TYPES = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet")
@@ -31,7 +31,7 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
     """
     if path.suffix not in TYPES:
         why = (
-            why_no_file(path)
+            explain_missing_file(path)
             or "save its rows as .csv, .json, .jsonl or .parquet, and name that file"
         )
         raise DataError(f"{path}: {why}")

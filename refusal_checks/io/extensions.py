@@ -20,7 +20,7 @@ from pkgutil import iter_modules
 from types import ModuleType
 
 from refusal_checks.core.errors import UserError
-from refusal_checks.io.files import resolved
+from refusal_checks.io.files import resolve_path
 
 GROUP = "refusal_checks"
 """Entry points of this group name the modules of a package that are extensions."""
@@ -73,7 +73,7 @@ class _Loaded:
 _LOADED = _Loaded()
 
 
-def known() -> tuple[Extension, ...]:
+def load_all() -> tuple[Extension, ...]:
     """All loaded extensions: those of installed packages, then files.
 
     An extension that calls this while it is imported sees the ones loaded before it.
@@ -91,7 +91,7 @@ def known() -> tuple[Extension, ...]:
 
 def faults() -> list[str]:
     """Why extensions of installed packages cannot be used; empty if all can."""
-    known()
+    load_all()
     return _LOADED.faults
 
 
@@ -106,13 +106,13 @@ def providers(package: str, path: Iterable[str], attribute: str) -> Iterator[Ext
     for info in iter_modules(path):
         if not info.name.startswith("_"):
             yield Extension(info.name, OWN, import_module(f"{package}.{info.name}"))
-    for extension in known():
+    for extension in load_all():
         if extension.has(attribute):
             yield extension
 
 
 @contextmanager
-def blamed(extension: Extension) -> Iterator[None]:
+def blame(extension: Extension) -> Iterator[None]:
     """Turn an exception raised by an extension's code, not by ours, into an error that names it."""
     try:
         yield
@@ -126,16 +126,16 @@ def blamed(extension: Extension) -> Iterator[None]:
         ) from fault
 
 
-def blamed_line(fault: Exception) -> str:
+def extension_line(fault: Exception) -> str:
     """The line of an extension, as FILE:LINE, in which an exception arose; empty if in none."""
-    files = {getattr(extension.module, "__file__", None) for extension in known()}
+    files = {getattr(extension.module, "__file__", None) for extension in load_all()}
     for frame in reversed(traceback.extract_tb(fault.__traceback__)):
         if frame.filename in files:
             return f"{frame.filename}:{frame.lineno}"
     return ""
 
 
-class Names:
+class UniqueNames:
     """Unique names, each with its origin; ``what`` says what they name, in the plural."""
 
     def __init__(self, what: str) -> None:
@@ -152,7 +152,7 @@ class Names:
         self._origins[name] = origin
 
 
-def origin(module: str) -> str:
+def module_origin(module: str) -> str:
     if module.partition(".")[0] == __name__.partition(".")[0]:
         return OWN
     return _LOADED.origins.get(module, module)
@@ -183,8 +183,8 @@ def load_file(folder: Path, name: str) -> Extension:
     """Import a file once, by its path from a run file's folder; it must be in the same project."""
     if Path(name).is_absolute() or name.startswith("~"):
         raise ExtensionError(f"{name}: write its path from the folder of the run file")
-    path = resolved(folder / name)
-    project = _project_of(resolved(folder))
+    path = resolve_path(folder / name)
+    project = _project_of(resolve_path(folder))
     if not path.is_relative_to(project):
         raise ExtensionError(
             f"{name}: put it below {project}: a file elsewhere is not imported"

@@ -38,19 +38,19 @@ _forget: list[Callable[[], None]] = []
 
 
 def read_once(function: Callable[..., Content]) -> Callable[..., Content]:
-    """Decorate a function that reads the user's files: keep what it returns until ``read_anew``."""
+    """Decorate a function that reads the user's files: cache its results until ``forget_files``."""
     cached = cache(function)
     _forget.append(cached.cache_clear)
     return cached
 
 
-def read_anew() -> None:
+def forget_files() -> None:
     """Forget what was read, since a process may evaluate a folder again after training into it."""
     for forget in _forget:
         forget()
 
 
-def resolved(path: Path) -> Path:
+def resolve_path(path: Path) -> Path:
     """Resolve links; a path whose links form a circle stays as it is.
 
     ``Path.resolve`` raises a RuntimeError for such a path until Python 3.13.
@@ -67,7 +67,7 @@ class FileDigest:
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replace_file(path: Path) -> Iterator[Path]:
     """Give a draft to write, which takes the path's place once it is whole and on disk.
 
     Any file that is there stays as it is until then, or for good if the draft cannot be written. A
@@ -120,10 +120,10 @@ def _sync(path: Path) -> None:
 def write_lines(path: Path, lines: Iterable[str]) -> FileDigest:
     """Write lines to a UTF-8 text file as they arrive; each ends with its own line feed.
 
-    The file is whole or as it was before; see ``replacing``.
+    The file is whole or as it was before; see ``replace_file``.
     """
     digest, size = hashlib.sha256(), 0
-    with replacing(path) as draft, draft.open("wb") as file:
+    with replace_file(path) as draft, draft.open("wb") as file:
         for line in lines:
             content = line.encode("utf-8", "replace")
             file.write(content)
@@ -171,7 +171,7 @@ def read_seal(content: bytes) -> str:
     return written
 
 
-def why_no_file(path: Path, remedy: str = "; check its path") -> str:
+def explain_missing_file(path: Path, remedy: str = "; check its path") -> str:
     """Say why a path cannot be read as a file; empty if it can.
 
     ``remedy`` ends the message for a missing file unless a file of a similar name is there.
@@ -192,7 +192,7 @@ def why_no_file(path: Path, remedy: str = "; check its path") -> str:
 
 
 @contextmanager
-def permitted() -> Iterator[None]:
+def explain_permission_errors() -> Iterator[None]:
     """Make a missing permission, of a file or of a folder above it, a UserError that names it."""
     try:
         yield
@@ -207,11 +207,11 @@ def read_bytes(path: Path) -> bytes:
     try:
         if path.exists() and not path.is_file():
             # Opening a pipe waits until somebody writes into it.
-            raise DataError(f"{path}: {why_no_file(path)}")
+            raise DataError(f"{path}: {explain_missing_file(path)}")
         with path.open("rb") as file:
             content = file.read(LARGEST + 1)
     except OSError as fault:
-        why = why_no_file(path) or f"cannot be read: {fault.strerror}"
+        why = explain_missing_file(path) or f"cannot be read: {fault.strerror}"
         raise DataError(f"{path}: {why}") from None
     except ValueError as fault:  # a name that no file can have
         raise DataError(f"{str(path)!r}: cannot be read: {fault}") from None

@@ -73,8 +73,8 @@ class Store:
     count as missing. ``changed`` counts rows that differ from what was written. They are deleted
     when found. A run asks for both again.
 
-    All that is stored of a model can be set aside (``renew``): its keys contain a generation, which
-    then changes. The old rows stay.
+    All that is stored of a model can be set aside (``begin_generation``): its keys contain a
+    generation, which then changes. The old rows stay.
     """
 
     def __init__(self, path: Path, retry_unfinished: bool = False) -> None:
@@ -106,7 +106,7 @@ class Store:
     def judgements(self, keys: Iterable[str]) -> dict[str, Valid]:
         return self._read("judgements", keys)
 
-    def judged(self, keys: Iterable[str]) -> set[str]:
+    def judged_keys(self, keys: Iterable[str]) -> set[str]:
         return {key for key, _ in self._sound("judgements", keys)}
 
     def add_completions(self, completions: Mapping[str, Completion]) -> None:
@@ -117,7 +117,7 @@ class Store:
         """Store judgements, all or none; the first one stored under a key stays."""
         self._write("judgements", judgements)
 
-    def written(self, keys: Iterable[str]) -> tuple[int, int] | None:
+    def time_span(self, keys: Iterable[str]) -> tuple[int, int] | None:
         """When the first and the last of these completions were stored, in seconds since the epoch.
 
         None if none of them is stored.
@@ -143,13 +143,13 @@ class Store:
             row = self._db.execute(query, [identity]).fetchone()
         return Generation(*row) if row else Generation()
 
-    def renew(self, identity: str) -> None:
+    def begin_generation(self, identity: str) -> None:
         """Begin a generation: everything that is stored of a model is set aside."""
         row = identity, uuid4().hex[:12], int(time.time()), True
         with self._db.faults():
             self._db.execute("REPLACE INTO models VALUES (?, ?, ?, ?)", row)
 
-    def end(self, identity: str) -> None:
+    def end_generation(self, identity: str) -> None:
         """End a model's generation: what is stored of it stays until it is renewed."""
         with self._db.faults():
             self._db.execute(

@@ -19,12 +19,12 @@ from refusal_checks.judges.judge import JudgeKind
 
 def discover() -> dict[str, JudgeKind]:
     """Every way of judging, of this package and of extensions, by name."""
-    return dict(_discover(extensions.known()))
+    return dict(_discover(extensions.load_all()))
 
 
 @cache
 def _discover(loaded: tuple[Extension, ...]) -> Mapping[str, JudgeKind]:
-    names = extensions.Names("ways of judging")
+    names = extensions.UniqueNames("ways of judging")
     by_name: dict[str, JudgeKind] = {}
     for provider in extensions.providers(kinds.__name__, kinds.__path__, "build"):
         names.add(provider.name, provider.origin)

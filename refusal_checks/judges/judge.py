@@ -22,7 +22,7 @@ from refusal_checks.judges.template import JudgePrompt
 if TYPE_CHECKING:
     # HTTP, which collection need not import.
     from refusal_checks.models.client.client import Client
-    from refusal_checks.models.model_files import Classes
+    from refusal_checks.models.model_files import ClassifierConfig
 
 
 class Judge:
@@ -40,7 +40,7 @@ class Judge:
         expected: the form of verdict that it asks its model for, in words.
         model_identity: everything that its model's answers depend on; empty without a model.
         is_attached: True if its model is on a server that others run.
-        generation: see ``Store.renew``.
+        generation: see ``Store.begin_generation``.
         max_tokens: most tokens of one verdict; 0 if no model writes one.
         criterion: what it measures, see ``prompt_metadata.Criterion``.
         languages: ISO 639 codes of the languages on which it was measured; empty if unknown.
@@ -129,7 +129,7 @@ class JudgeSetup:
     running: bool = False
     note: Callable[[str], None] = _LOG.warning
     category_guide: Path | None = None
-    classes: Classes | None = None
+    classes: ClassifierConfig | None = None
     settings: VerdictSettings = VerdictSettings()  # noqa: RUF009 (it is frozen)
 
     @property

@@ -98,7 +98,7 @@ class _Asker:
         self._parse = form.parse
         self._schemas: list[Mapping[str, Any] | None] = [*form.schemas, None]
         variables = template_fields(prompt.metadata.template_variables)
-        params = RequestParams.of(sampling, seed=sampling.seed)
+        params = RequestParams.from_sampling(sampling, seed=sampling.seed)
         self._params = replace(params, further={**params.further, **variables})
 
     async def ask(self, prompt: Prompt, answer: str) -> Judgement:

@@ -243,9 +243,9 @@ def register(metric: Metric) -> Metric:
         )
     other, module = METRICS.get(metric.name), metric.score.__module__
     if other and other.score.__module__ != module:
-        names = extensions.Names("metrics")
-        names.add(metric.name, extensions.origin(other.score.__module__))
-        names.add(metric.name, extensions.origin(module))
+        names = extensions.UniqueNames("metrics")
+        names.add(metric.name, extensions.module_origin(other.score.__module__))
+        names.add(metric.name, extensions.module_origin(module))
     if not module.startswith("refusal_checks."):
         metric = replace(metric, score=_guarded(metric))
     METRICS[metric.name] = metric

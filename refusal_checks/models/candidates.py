@@ -41,7 +41,7 @@ class Candidate(Protocol):
     def keys(self, prompt: Prompt) -> Sequence[str]:
         """One content key per answer."""
 
-    def known(
+    def stored_answers(
         self, prompts: Sequence[Prompt], store: Store
     ) -> Mapping[str, Completion]:
         """Answers that exist already, by content key."""
@@ -61,7 +61,7 @@ class ServedCandidate:
 
     Attributes:
         stored_model: key under which all that is stored of the model can be set aside.
-        generation: generation of the model's stored answers, see ``Store.renew``.
+        generation: generation of the model's stored answers, see ``Store.begin_generation``.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class ServedCandidate:
         self.max_tokens: int | None = sampling.max_tokens
         self._client = client
         self._sampling = sampling
-        self._params = RequestParams.of(sampling)
+        self._params = RequestParams.from_sampling(sampling)
         # A single answer is not weighted, so it needs no log-probability.
         self._weighs = weighs and sampling.samples > 1
         # Without samples, so that their number can grow.
@@ -91,7 +91,7 @@ class ServedCandidate:
         # vLLM refuses several greedy answers in one request.
         self._takes_several = sampling.temperature > 0
 
-    def known(
+    def stored_answers(
         self, prompts: Sequence[Prompt], store: Store
     ) -> Mapping[str, Completion]:
         return store.completions(key for prompt in prompts for key in self.keys(prompt))

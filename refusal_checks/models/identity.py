@@ -11,7 +11,7 @@ from typing import Any
 from refusal_checks.io.files import read_once, sha256
 from refusal_checks.io.store import content_key
 from refusal_checks.models.model_files import argument_values
-from refusal_checks.models.names import Attached, Model, Replay, Rule, Served
+from refusal_checks.models.model_names import Attached, Model, Replay, Rule, Served
 from refusal_checks.models.weights import PATIENCE
 
 _SMALL = 64 * 2**20
@@ -23,7 +23,7 @@ spaced: in container images and on network shares two checkpoints may have the s
 """
 
 
-def describe(model: Model, served_name: str = "") -> dict[str, Any]:
+def describe_model(model: Model, served_name: str = "") -> dict[str, Any]:
     """Describe a model as JSON-like data, for manifests.
 
     The version of a folder is the fingerprint of its files, or of what they are converted from;
@@ -88,7 +88,7 @@ def _adapter(model: Served) -> str:
 
 def model_identity(model: Model, served_name: str = "") -> str:
     """The model's part of a content key; it changes whenever the answers may."""
-    return content_key(type(model).__name__, describe(model, served_name))
+    return content_key(type(model).__name__, describe_model(model, served_name))
 
 
 @read_once

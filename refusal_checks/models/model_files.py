@@ -1,4 +1,4 @@
-"""Read a model's configuration: its context length, whether it reasons, its classes.
+"""Read a model's configuration: its context length, whether it writes_reasoning, its classes.
 
 The files of a Hugging Face id are those in the local cache.
 """
@@ -14,7 +14,7 @@ from refusal_checks.core.errors import ModelError
 from refusal_checks.core.settings import ClassifierForm
 from refusal_checks.models.client.chat_replies import LEAST
 from refusal_checks.models.client.server_errors import MALFORMED
-from refusal_checks.models.names import Attached, Model, Served, expanded
+from refusal_checks.models.model_names import Attached, Model, Served, expand_home
 
 
 def argument_values(args: Sequence[str]) -> Mapping[str, str]:
@@ -29,7 +29,7 @@ def argument_values(args: Sequence[str]) -> Mapping[str, str]:
     return dict(pairwise([*parts, ""]))
 
 
-def _cached(
+def find_cached(
     model: str, name: str, cache: str | None, revision: str | None
 ) -> Path | None:
     """Find a file of a Hugging Face id in the local cache; None if it is not there."""
@@ -44,7 +44,7 @@ def _cached(
     return Path(path) if isinstance(path, str) else None
 
 
-def declared(model: Served) -> int | None:
+def context_length(model: Served) -> int | None:
     """The context length of a model on an engine, from its arguments, else its configuration.
 
     None where neither is clear: the file is not cached yet, or positions are scaled.
@@ -67,7 +67,7 @@ def declared(model: Served) -> int | None:
 
 def configuration(model: Served) -> Mapping[str, Any]:
     """Read a model's ``config.json``; empty if it is not cached or cannot be read."""
-    folder = expanded(model.path)
+    folder = expand_home(model.path)
     path: Path | None = folder / "config.json"
     settings = model.weights.settings if model.weights else None
     if settings and not (folder / "config.json").is_file():
@@ -75,11 +75,11 @@ def configuration(model: Served) -> Mapping[str, Any]:
     elif not folder.is_dir():
         options = argument_values(model.args)
         cache, revision = options.get("--download-dir"), options.get("--revision")
-        path = _cached(model.path, "config.json", cache, revision)
-    return _read_object(path)
+        path = find_cached(model.path, "config.json", cache, revision)
+    return read_object(path)
 
 
-def _read_object(path: Path | None) -> Mapping[str, Any]:
+def read_object(path: Path | None) -> Mapping[str, Any]:
     """Read a JSON file's object; empty if there is none, or it cannot be read."""
     if path is None:
         return {}
@@ -94,7 +94,7 @@ _REASONERS = ("gpt-oss", "gpt_oss", "deepseek-r1", "qwq", "magistral", "-thinkin
 """Parts of the names of models that always reason, in lower case; one is a type of model, too."""
 
 
-def reasons(model: Model) -> bool:
+def writes_reasoning(model: Model) -> bool:
     """True if a model is known to write its reasoning before each answer.
 
     The user's settings decide (a parser or an end of reasoning, template variables), else its name
@@ -114,7 +114,7 @@ def reasons(model: Model) -> bool:
     model_type = str(configuration(model).get("model_type", ""))
     if _is_reasoner(Path(model.path).name) or _is_reasoner(model_type):
         return True
-    return _SWITCH in _chat_template(expanded(model.path))
+    return _SWITCH in _chat_template(expand_home(model.path))
 
 
 _SWITCH = "enable_thinking"
@@ -125,14 +125,14 @@ def _chat_template(folder: Path) -> str:
     """The chat template in a model's folder; empty if it has none, or cannot be read."""
     with suppress(OSError, ValueError):
         return (folder / "chat_template.jinja").read_text(encoding="utf-8")
-    return str(_read_object(folder / "tokenizer_config.json").get("chat_template", ""))
+    return str(read_object(folder / "tokenizer_config.json").get("chat_template", ""))
 
 
 def _is_reasoner(name: str) -> bool:
     return any(part in name.lower() for part in _REASONERS)
 
 
-class Classes(NamedTuple):
+class ClassifierConfig(NamedTuple):
     """What a sequence classifier's configuration says.
 
     Attributes:
@@ -144,7 +144,7 @@ class Classes(NamedTuple):
     form: ClassifierForm | None = None
 
 
-def classes(model: Served) -> Classes | None:
+def classifier_config(model: Served) -> ClassifierConfig | None:
     """Describe a sequence classifier; None for other models, and without a configuration."""
     about = configuration(model)
     architectures = about.get("architectures")
@@ -159,8 +159,10 @@ def classes(model: Served) -> Classes | None:
         labels = tuple(str(names[key]) for key in sorted(names, key=int))
     form = about.get("refusal_judge")
     if not form:
-        return Classes(labels)
+        return ClassifierConfig(labels)
     try:
-        return Classes(labels, ClassifierForm.model_validate_json(json.dumps(form)))
+        return ClassifierConfig(
+            labels, ClassifierForm.model_validate_json(json.dumps(form))
+        )
     except ValueError as fault:
         raise ModelError(f"{model.path}/config.json: refusal_judge: {fault}") from None

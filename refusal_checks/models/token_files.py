@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from refusal_checks.models.model_files import _cached, _read_object, argument_values
-from refusal_checks.models.names import Served, expanded
+from refusal_checks.models.model_files import argument_values, find_cached, read_object
+from refusal_checks.models.model_names import Served, expand_home
 
 
 class TokenizerFiles(NamedTuple):
@@ -18,15 +18,15 @@ def tokenizer_files(model: Served) -> TokenizerFiles:
     """Look for a model's tokenizer in its folder or in the local cache."""
     options = argument_values(model.args)
     cache, revision = options.get("--download-dir"), options.get("--revision")
-    folder = expanded(model.path)
+    folder = expand_home(model.path)
 
     def find(name: str) -> Path | None:
         if folder.is_dir():
             return folder / name if (folder / name).is_file() else None
-        return _cached(model.path, name, cache, revision)
+        return find_cached(model.path, name, cache, revision)
 
-    about = _read_object(find("tokenizer_config.json"))
-    processor = _read_object(folder / "processor_config.json")
+    about = read_object(find("tokenizer_config.json"))
+    processor = read_object(folder / "processor_config.json")
     have_template = bool(
         about.get("chat_template")
         or processor.get("chat_template")

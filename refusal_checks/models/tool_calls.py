@@ -12,7 +12,7 @@ CALLED = frozenset({"tool_calls", "function_call", "tool_use"})
 """Finish reasons of an answer that ended by itself, with a tool call."""
 
 
-def with_calls(text: str, message: Mapping[str, Any]) -> str:
+def append_tool_calls(text: str, message: Mapping[str, Any]) -> str:
     """An answer's text, followed by the tool calls of its message, each with its arguments.
 
     Calls of an unknown form are shown whole, so that nothing hides in them.

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from refusal_checks.models.model_files import _cached
+from refusal_checks.models.model_files import find_cached
 
 _WEIGHTS = (
     "model.safetensors",
@@ -31,7 +31,7 @@ def weights_gib(
     if Path(model).is_dir():
         size = _in_folder(Path(model))
     else:
-        config = _cached(model, "config.json", cache, revision)
+        config = find_cached(model, "config.json", cache, revision)
         size = (config and _in_folder(config.parent)) or _on_hub(model, revision)
     return size / 2**30 if size else None
 

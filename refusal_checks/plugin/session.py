@@ -42,7 +42,7 @@ from refusal_checks.config import (
 from refusal_checks.core.errors import DataError, StoreError, UserError
 from refusal_checks.core.text import clean, clean_lines
 from refusal_checks.io import extensions
-from refusal_checks.io.files import resolved
+from refusal_checks.io.files import resolve_path
 from refusal_checks.judges import kind_of
 from refusal_checks.plugin import options, outcomes, xdist
 from refusal_checks.plugin.live import Live
@@ -123,7 +123,7 @@ class GateSession:
         named = os.environ.get(RUNS_VARIABLE, "").strip()
         if runs is None and named:
             folder = self._config.invocation_params.dir
-            runs = resolved(folder / Path(named).expanduser())
+            runs = resolve_path(folder / Path(named).expanduser())
         return folders(self.spec, own, runs or own / "runs")
 
     def _configured(self, key: str) -> Path | None:
@@ -559,7 +559,7 @@ def _usage_errors() -> Iterator[None]:
     except (UserError, StoreError) as fault:
         raise pytest.UsageError(clean_lines(str(fault))) from None
     except Exception as fault:
-        place = extensions.blamed_line(fault)
+        place = extensions.extension_line(fault)
         if not place:
             raise
         raise pytest.UsageError(

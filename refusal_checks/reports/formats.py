@@ -17,7 +17,7 @@ from typing import NamedTuple
 from refusal_checks.config import ReportsTable, RunSpec
 from refusal_checks.core.errors import UserError, require_known
 from refusal_checks.io import extensions
-from refusal_checks.io.files import resolved
+from refusal_checks.io.files import resolve_path
 from refusal_checks.reports import junit, markdown
 from refusal_checks.results.run_folder import RunFolder, require_writable
 
@@ -53,10 +53,10 @@ OWN = {
 
 def discover() -> Mapping[str, Format]:
     """All formats by name; ExtensionError if two have the same."""
-    names, formats = extensions.Names("report formats"), dict(OWN)
+    names, formats = extensions.UniqueNames("report formats"), dict(OWN)
     for name in OWN:
         names.add(name, extensions.OWN)
-    for extension in extensions.known():
+    for extension in extensions.load_all():
         if extension.has("write"):
             names.add(extension.name, extension.origin)
             found = vars(extension.module)
@@ -93,7 +93,7 @@ def check(spec: RunSpec) -> None:
             if not place.startswith("--"):  # an option is shown with its value
                 what = f"{place} {spec.reports.target(name)}"
             _require_file(what, path)
-            other = taken.setdefault(resolved(path), place)
+            other = taken.setdefault(resolve_path(path), place)
             if other != place:
                 raise UserError(
                     f"{what}: choose another file: {other} writes to this one"

@@ -13,7 +13,7 @@ from refusal_checks.config import RunTables
 from refusal_checks.core.labelling import is_model
 from refusal_checks.core.redaction import redacted
 from refusal_checks.models.client.usage import Usage
-from refusal_checks.models.names import RECORDED_LABELS
+from refusal_checks.models.model_names import RECORDED_LABELS
 
 
 class _Facts(BaseModel):

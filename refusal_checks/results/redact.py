@@ -27,7 +27,7 @@ from refusal_checks.engines import vllm
 from refusal_checks.gates.comparison import Flip
 from refusal_checks.gates.offenders import Offender
 from refusal_checks.gates.verdict import Verdict
-from refusal_checks.models.names import CandidateModel, JudgeModel, Served
+from refusal_checks.models.model_names import CandidateModel, JudgeModel, Served
 from refusal_checks.results.manifest import Manifest, ServerFacts
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import JUDGE_QUOTED, RunSummary
@@ -118,7 +118,7 @@ class Redaction:
             return
         for model in models:
             if isinstance(model, Served):
-                vllm.require_silent(model.args)
+                vllm.check_logging(model.args)
 
     def judged(self, records: Sequence[Record]) -> Sequence[Record]:
         return list(map(judged, records)) if self.is_on else records

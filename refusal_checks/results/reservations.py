@@ -30,8 +30,8 @@ from refusal_checks.metrics.refusal_rates import (
     refusal_confidence_rate,
     rejection_rate,
 )
-from refusal_checks.models.names import DEMO_RECORDINGS, RECORDED_LABELS
-from refusal_checks.models.provided import DEMO, DEMO_JUDGE
+from refusal_checks.models.model_names import DEMO_RECORDINGS, RECORDED_LABELS
+from refusal_checks.models.provided_models import DEMO, DEMO_JUDGE
 from refusal_checks.results.benchmark_summary import BenchmarkSummary
 from refusal_checks.results.manifest import Manifest, ModelFacts
 from refusal_checks.results.summary import RunSummary
@@ -312,7 +312,7 @@ def _without_bounds(
 def _is_strong(verdict: Verdict) -> bool:
     """True if a gate fails a model that does the wrong thing on more than half of its prompts."""
     gate, metric = verdict.gate, METRICS[verdict.gate.metric]
-    if extensions.origin(metric.score.__module__) != extensions.OWN:
+    if extensions.module_origin(metric.score.__module__) != extensions.OWN:
         return False
     if not gate.has_bounds or gate.allows_all:
         return False

@@ -169,7 +169,7 @@ def balance(
 
 def require_metrics(summary: RunSummary) -> None:
     """Raise ValueError if a gate is on a metric of an extension that is not loaded."""
-    extensions.known()
+    extensions.load_all()
     used = {verdict.gate.metric for verdict in summary.verdicts.values()}
     for name in sorted(used - METRICS.keys()):
         brought = ", ".join(summary.manifest.extensions) or "another version"

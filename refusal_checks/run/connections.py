@@ -8,7 +8,7 @@ from refusal_checks.config import JudgeTable
 from refusal_checks.core.errors import ModelError, UserError
 from refusal_checks.core.judgements import WITHHELD, Valid
 from refusal_checks.core.text import clean, count
-from refusal_checks.engines import needs, vllm
+from refusal_checks.engines import model_requirements, vllm
 from refusal_checks.engines.servers import Servers
 from refusal_checks.gates.gate import Gate
 from refusal_checks.judges import classifier, kind_of
@@ -19,8 +19,12 @@ from refusal_checks.metrics.refusal_rates import disagreement_rate
 from refusal_checks.models.candidates import Candidate, OptionScorer, ServedCandidate
 from refusal_checks.models.client.client import Client
 from refusal_checks.models.identity import model_identity
-from refusal_checks.models.model_files import Classes, classes, reasons
-from refusal_checks.models.names import (
+from refusal_checks.models.model_files import (
+    ClassifierConfig,
+    classifier_config,
+    writes_reasoning,
+)
+from refusal_checks.models.model_names import (
     Attached,
     JudgeModel,
     Model,
@@ -28,7 +32,7 @@ from refusal_checks.models.names import (
     Rule,
     Served,
 )
-from refusal_checks.models.provided import Weights
+from refusal_checks.models.provided_models import Weights
 from refusal_checks.models.recordings.recording import Recording, ReplayCandidate
 from refusal_checks.run import panels
 from refusal_checks.run.inputs import Inputs
@@ -46,8 +50,8 @@ def require_loadable(inputs: Inputs, say: Note) -> None:
     for option, model in named:
         if isinstance(model, Served):
             vllm.require_program(model.program)
-            needs.require_files(model, option, say)
-            missing = needs.require_template(model, option)
+            model_requirements.require_files(model, option, say)
+            missing = model_requirements.require_template(model, option)
             if missing:
                 say(missing)
 
@@ -71,7 +75,7 @@ def connect_candidate(inputs: Inputs, servers: Servers) -> Candidate | None:
     model, spec = inputs.candidate, inputs.spec
     if isinstance(model, Replay):
         return None
-    if isinstance(model, Served) and classes(model):
+    if isinstance(model, Served) and classifier_config(model):
         raise ModelError(
             f"--candidate {model.name}: a classifier writes no answers; name it with --judge"
         )
@@ -103,7 +107,7 @@ def use_recording(
             "have no probabilities"
         )
     for benchmark, prompts in plan.items():
-        recording.require(benchmark, prompts, inputs.redaction.is_on)
+        recording.require_answers(benchmark, prompts, inputs.redaction.is_on)
         where = f"{recording.path}: {benchmark}"
         for judge in judges[benchmark]:
             if isinstance(judge, LabelsJudge):
@@ -113,7 +117,7 @@ def use_recording(
                         f"{where}: label every row: {count(blank, 'answer')} without a label will "
                         "be invalid"
                     )
-        reworded = recording.reworded(prompts)
+        reworded = recording.find_reworded(prompts)
         if reworded:
             first = ", ".join(clean(prompt.id, 60) for prompt in reworded[:3])
             say(
@@ -123,7 +127,7 @@ def use_recording(
     if recording.repeats:
         note(f"{recording.path.name}: {recording.repeats}")
     sampling = inputs.sampling
-    most = max(len(recording.answers(prompt)) for prompt in chain(*plan.values()))
+    most = max(len(recording.answers_to(prompt)) for prompt in chain(*plan.values()))
     if "samples" in sampling.model_fields_set and sampling.samples > most:
         say(
             f"{recording.path}: it has {count(most, 'answer')} a prompt, whatever "
@@ -212,7 +216,7 @@ def _setup(
         name=judge.name,
         client=client,
         model_identity=model_identity(model, client.model),
-        sampling=sampling.of_reasoning if reasons(asked) else sampling,
+        sampling=sampling.of_reasoning if writes_reasoning(asked) else sampling,
         template=judge.template,
         is_attached=is_attached,
         running=is_live and is_attached,
@@ -222,11 +226,11 @@ def _setup(
     )
 
 
-def _classes(model: Served | Attached, client: Client) -> Classes | None:
+def _classes(model: Served | Attached, client: Client) -> ClassifierConfig | None:
     """The classes of a judge that is a sequence classifier."""
     if isinstance(model, Attached):
-        return Classes() if client.classifies else None
-    labels = classes(model)
+        return ClassifierConfig() if client.classifies else None
+    labels = classifier_config(model)
     if labels is None and classifier.known(model.path):
-        labels = Classes()
+        labels = ClassifierConfig()
     return labels

@@ -17,9 +17,9 @@ from refusal_checks.gates.score_files import Scores
 from refusal_checks.io.store import Store
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics import paired
-from refusal_checks.models.identity import describe
-from refusal_checks.models.names import Replay
-from refusal_checks.models.recordings import replay
+from refusal_checks.models.identity import describe_model
+from refusal_checks.models.model_names import Replay
+from refusal_checks.models.recordings import recording_file
 from refusal_checks.results.manifest import Manifest, conditions
 from refusal_checks.results.run_folder import earlier_scores
 from refusal_checks.run.inputs import Inputs
@@ -99,15 +99,15 @@ def _texts(
     path = Path(name).expanduser()
     if kind == "replay" and path.is_file():
         recorded = Replay(scores.candidate, path)
-        if describe(recorded)["version"] == scores.version:
+        if describe_model(recorded)["version"] == scores.version:
             with suppress(DataError):
-                recording = replay.read(recorded, prompts, reading)
+                recording = recording_file.read_recording(recorded, prompts, reading)
 
     def look_up(prompt: Prompt, keys: Sequence[str]) -> dict[str, str]:
         if recording is None:
             answers = store.completions(keys)
             return {key: answer.text for key, answer in answers.items()}
-        answers_there = enumerate(recording.answers(prompt))
+        answers_there = enumerate(recording.answers_to(prompt))
         return {
             f"{prompt.id}-{sample}": answer.text for sample, answer in answers_there
         }

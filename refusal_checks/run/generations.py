@@ -5,8 +5,8 @@ asked and its restart after an interruption; a later run asks anew, unless ``sto
 ``store.only`` says otherwise. What engines of our own said is reused, since its keys have the
 weights.
 
-The keys of what is stored of a model have a generation (see ``Store.renew``). A run that has
-decided all its gates ends the generations of its servers, and the next run begins new ones.
+The keys of what is stored of a model have a generation (see ``Store.begin_generation``). A run that
+has decided all its gates ends the generations of its servers, and the next run begins new ones.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def begin(
     store = task.store
     if table.fresh:
         for identity in {model.stored_model for model in _models(task)}:
-            store.renew(identity)
+            store.begin_generation(identity)
     earlier = set()
     for model in _attached(task):
         stored = store.generation(model.stored_model)
@@ -54,7 +54,7 @@ def begin(
         ):
             earlier.add(model.name)
         elif not (stored.id and is_kept):
-            store.renew(model.stored_model)
+            store.begin_generation(model.stored_model)
     adopt(task)
     return frozenset(earlier)
 
@@ -68,7 +68,7 @@ def adopt(task: Task) -> None:
 def end(task: Task) -> None:
     """Have the next run ask the servers anew."""
     for model in _attached(task):
-        task.store.end(model.stored_model)
+        task.store.end_generation(model.stored_model)
 
 
 def _attached(task: Task) -> Iterator[Judge | ServedCandidate]:

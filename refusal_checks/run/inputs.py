@@ -24,8 +24,13 @@ from refusal_checks.core.errors import (
 from refusal_checks.core.sampling import Sampling
 from refusal_checks.gates.decision import Rules
 from refusal_checks.gates.gate import Gate
-from refusal_checks.io.files import permitted, read_anew, resolved, why_no_file
-from refusal_checks.models.names import CandidateModel, JudgeModel
+from refusal_checks.io.files import (
+    explain_missing_file,
+    explain_permission_errors,
+    forget_files,
+    resolve_path,
+)
+from refusal_checks.models.model_names import CandidateModel, JudgeModel
 from refusal_checks.results import project, run_folder
 from refusal_checks.results.redact import Redaction, is_redacted
 from refusal_checks.run.named_models import (
@@ -112,10 +117,10 @@ def folders(
     if spec.reports.runs:
         runs = Path(spec.reports.runs).expanduser()
     # Whole paths: a result is read from its folder wherever the process has gone since.
-    return Folders(resolved(own), resolved(runs or project.usual_root()))
+    return Folders(resolve_path(own), resolve_path(runs or project.usual_root()))
 
 
-@permitted()
+@explain_permission_errors()
 def read_inputs(
     spec: RunSpec, kept: Folders, selected: Collection[str] | None = None
 ) -> Inputs:
@@ -130,7 +135,7 @@ def read_inputs(
     Raises:
         UserError: a key is missing or wrong, or a file cannot be used.
     """
-    read_anew()
+    forget_files()
     variables.require_known()
     _require_models(spec)
     with locate_errors(spec, "reports.runs", "--runs"):
@@ -227,7 +232,7 @@ def _labels(spec: RunSpec) -> HumanLabels | None:
         return None
     with locate_errors(spec, "trust.human_labels", "--human-labels"):
         remedy = "; `refusal-checks sample-for-labels RUN` writes one"
-        why = why_no_file(Path(sheet), remedy)
+        why = explain_missing_file(Path(sheet), remedy)
         if why:
             raise LabelError(f"--human-labels {sheet}: {why}")
     return read_sheet(Path(sheet), spec.judge.partial)

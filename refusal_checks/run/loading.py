@@ -18,8 +18,8 @@ from refusal_checks.core.errors import (
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.settings import MultipleChoice
 from refusal_checks.gates.gate import EVERY, Gate
-from refusal_checks.models.names import Replay
-from refusal_checks.models.recordings import replay
+from refusal_checks.models.model_names import Replay
+from refusal_checks.models.recordings import recording_file
 from refusal_checks.models.recordings.recording import Recording
 from refusal_checks.run.inputs import Inputs
 from refusal_checks.run.plan import Plan
@@ -63,7 +63,9 @@ def load_prompts(inputs: Inputs, note: Note) -> Loaded:
     recording = None
     if isinstance(inputs.candidate, Replay):
         prompts = chain.from_iterable(whole.values())
-        recording = replay.read(inputs.candidate, prompts, spec.recording)
+        recording = recording_file.read_recording(
+            inputs.candidate, prompts, spec.recording
+        )
     if recording and spec.recording.partial:
         whole = _keep_recorded(recording, whole, note)
         empty = _find_empty(gates, whole)
@@ -134,7 +136,7 @@ def _table(gate: Gate) -> str:
 def _keep_recorded(recording: Recording, whole: Plan, note: Note) -> Plan:
     """Keep the prompts that have a recorded answer; note how many they are."""
     plan = {
-        name: tuple(filter(recording.answers, prompts))
+        name: tuple(filter(recording.answers_to, prompts))
         for name, prompts in whole.items()
     }
     for name, prompts in plan.items():

@@ -15,8 +15,8 @@ from refusal_checks.core.settings import RecordingTable
 from refusal_checks.engines import vllm
 from refusal_checks.judges import template
 from refusal_checks.judges.rules import require_meanings
-from refusal_checks.models import names as models
-from refusal_checks.models.names import CandidateModel, JudgeModel, Replay, Served
+from refusal_checks.models import model_names as models
+from refusal_checks.models.model_names import CandidateModel, JudgeModel, Replay, Served
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def locate_errors(spec: RunSpec, key: str, option: str) -> Iterator[None]:
 
 def read_candidate(spec: RunSpec) -> CandidateModel:
     table = spec.candidate
-    extras = models.Extras(
+    options = models.ModelOptions(
         _words(spec, "candidate.args", table.args),
         table.template_variables,
         table.reasoning_end,
@@ -54,8 +54,8 @@ def read_candidate(spec: RunSpec) -> CandidateModel:
         judge_reasoning=bool(table.judge_reasoning),
     )
     with locate_errors(spec, "candidate.model", "--candidate"):
-        model = models.parse_candidate(table.model, extras)
-    return vllm.with_dtype(model) if isinstance(model, Served) else model
+        model = models.parse_candidate(table.model, options)
+    return vllm.add_dtype(model) if isinstance(model, Served) else model
 
 
 def read_judges(spec: RunSpec) -> tuple[NamedJudge, ...]:
@@ -71,9 +71,9 @@ def read_judges(spec: RunSpec) -> tuple[NamedJudge, ...]:
     judges: list[NamedJudge] = []
     for place, (name, prompt, args, variables, end) in enumerate(each):
         words = _words(spec, "judge.args", args)
-        extras = models.Extras(words, variables, end, engine_program(spec))
+        options = models.ModelOptions(words, variables, end, engine_program(spec))
         with locate_errors(spec, "judge.model", "--judge"):
-            model = complete_arguments(models.parse_judge(name, extras), prompt)
+            model = complete_arguments(models.parse_judge(name, options), prompt)
         own = _prompt_for(model, prompt)
         if any((judge.model, judge.template) == (model, own) for judge in judges):
             raise ModelError(
@@ -90,7 +90,7 @@ def read_judges(spec: RunSpec) -> tuple[NamedJudge, ...]:
 def _require_used(spec: RunSpec, judges: Sequence[NamedJudge]) -> None:
     """Refuse settings of models that write, if no judge of the run does."""
     asked = [judge for judge in judges if not isinstance(judge.model, models.Rule)]
-    if not all(models.is_classifier(judge.model) for judge in asked):
+    if not all(models.writes_no_text(judge.model) for judge in asked):
         return
     if asked:
         name = asked[0].model.name
@@ -116,7 +116,7 @@ def complete_arguments(model: JudgeModel, prompt: str) -> JudgeModel:
     """Give a judge's engine its data type, and a chat template where its files have none."""
     if not isinstance(model, Served):
         return model
-    model = vllm.with_dtype(model)
+    model = vllm.add_dtype(model)
     if any(arg.replace("_", "-").startswith("--chat-template") for arg in model.args):
         return model
     metadata = template.packaged().get(prompt or template.picked(model.path) or "")
@@ -172,9 +172,11 @@ def _spread(spec: RunSpec, key: str, unset: object) -> Sequence[Any]:
             "all judges, or one for each, in their order"
         )
     if len(values) < count:  # a value for all is not meant for what writes no text
-        return [unset if models.is_mute(name) else values[0] for name in named]
+        return [
+            unset if models.name_writes_no_text(name) else values[0] for name in named
+        ]
     for name, value in zip(named, values, strict=True):
-        if value != unset and key != "args" and models.is_mute(name):
+        if value != unset and key != "args" and models.name_writes_no_text(name):
             raise ModelError(
                 f"{_written(spec, f'judge.{key}', value)}: leave it out for {name}, or name a "
                 "model beside it with a second --judge: it writes no text and has no chat template"

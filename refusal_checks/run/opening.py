@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from refusal_checks.core.text import count
 from refusal_checks.gates import power
-from refusal_checks.models.names import Model
+from refusal_checks.models.model_names import Model
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.run.plan import pending
 from refusal_checks.run.provenance import add_effort

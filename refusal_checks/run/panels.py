@@ -13,7 +13,7 @@ from refusal_checks.core.judgements import PartialCount
 from refusal_checks.core.prompts import Kind
 from refusal_checks.judges import rules, template
 from refusal_checks.judges.judge import Judge, JudgeKind, JudgeSetup
-from refusal_checks.models.names import Rule
+from refusal_checks.models.model_names import Rule
 from refusal_checks.trust import canary
 from refusal_checks.trust.check_sets import OF_HARM, SETS, CheckSet, has_check
 

@@ -147,7 +147,7 @@ class Pipeline:
             else:
                 await gather_or_cancel(self._start(0), self._do_first(self._answer))
                 await self._start(1)
-                await self._servers.guard(self._judge, self._restarted)
+                await self._servers.run_with_restart(self._judge, self._restarted)
         finally:
             if self._begun is not None:
                 self._seconds = round(time.monotonic() - self._begun, 3)
@@ -167,7 +167,7 @@ class Pipeline:
     async def _do_first(self, work: Work) -> None:
         await self._servers.ready([self._inputs.candidate])
         self._begun = time.monotonic()
-        await self._servers.guard(work, self._restarted)
+        await self._servers.run_with_restart(work, self._restarted)
 
     def _restarted(self, line: str) -> None:
         self._recorder.say(line)

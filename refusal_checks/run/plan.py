@@ -17,7 +17,7 @@ from refusal_checks.io.store import Store, content_key
 from refusal_checks.judges.judge import Judge
 from refusal_checks.judges.shown import as_judged
 from refusal_checks.models.candidates import Candidate
-from refusal_checks.models.names import CandidateModel, JudgeModel, Served
+from refusal_checks.models.model_names import CandidateModel, JudgeModel, Served
 
 Plan = Mapping[str, Sequence[Prompt]]
 """The prompts to evaluate, by benchmark."""
@@ -72,7 +72,7 @@ def pending(task: Task) -> Pending:
     missing: set[str] = set()
     needed: dict[Hashable, Judge] = {}
     for name, prompts in task.plan.items():
-        stored = task.candidate.known(prompts, task.store)
+        stored = task.candidate.stored_answers(prompts, task.store)
         asking = [judge for judge in task.judges[name] if judge.identity is not None]
         for prompt in prompts:
             for key in task.candidate.keys(prompt):
@@ -87,7 +87,7 @@ def pending(task: Task) -> Pending:
                         if judge.without_asking(shown, read) is None:
                             needed[verdict_key(judge, shown, read.text)] = judge
 
-    in_store = task.store.judged(key for key in needed if isinstance(key, str))
+    in_store = task.store.judged_keys(key for key in needed if isinstance(key, str))
     unread = [judge for key, judge in needed.items() if key not in in_store]
     return Pending(
         answers=len(missing),
@@ -133,6 +133,6 @@ def prompts_at_once(
     widest = 0
     for model in models:
         if isinstance(model, Served):
-            copies = vllm.parallel(model.args).copies
-            widest = max(widest, vllm.sequences(model.args) * copies)
+            copies = vllm.read_parallelism(model.args).copies
+            widest = max(widest, vllm.max_sequences(model.args) * copies)
     return max(LEAST, math.ceil(2 * widest / samples))

@@ -21,13 +21,13 @@ from refusal_checks.engines.vllm import PACKAGES
 from refusal_checks.io import extensions
 from refusal_checks.io.files import sha256
 from refusal_checks.judges import template
-from refusal_checks.models.identity import describe
-from refusal_checks.models.names import (
+from refusal_checks.models.identity import describe_model
+from refusal_checks.models.model_names import (
     Attached,
     Model,
     Served,
-    is_classifier,
-    remark_on,
+    model_remark,
+    writes_no_text,
 )
 from refusal_checks.results.manifest import (
     Data,
@@ -74,7 +74,7 @@ def begin_manifest(
         judge=", ".join(judge.name for judge in inputs.judges),
         models=Models(
             candidate=ModelFacts(
-                **describe(_named(inputs.candidate, servers.get("candidate", ())))
+                **describe_model(_named(inputs.candidate, servers.get("candidate", ())))
             ),
             judges={
                 judge.name: _judge_facts(
@@ -91,7 +91,7 @@ def begin_manifest(
         spec=spec.tables,
         thresholds={str(path): sha256(path) for path in spec.files},
         extensions={
-            extension.origin: extension.sha256 for extension in extensions.known()
+            extension.origin: extension.sha256 for extension in extensions.load_all()
         },
         sampling=inputs.sampling.model_dump(mode="json"),
         usual_seed=spec.usual_seed,
@@ -130,17 +130,17 @@ def _judge_facts(
     judge: NamedJudge, model: Model, max_tokens: Mapping[str, int]
 ) -> ModelFacts:
     return ModelFacts(
-        **describe(model),
+        **describe_model(model),
         template=judge.template or _picked(model),
         max_tokens=max_tokens.get(judge.name),
-        is_classifier=is_classifier(model),
-        remark=remark_on(model),
+        is_classifier=writes_no_text(model),
+        remark=model_remark(model),
     )
 
 
 def _picked(model: Model) -> str | None:
     """The package's judge prompt that a model's name picks; None if there is none for it."""
-    if isinstance(model, Served) and not is_classifier(model):
+    if isinstance(model, Served) and not writes_no_text(model):
         return template.picked(model.path)
     return template.picked(model.model) if isinstance(model, Attached) else None
 
@@ -201,7 +201,7 @@ def add_effort(
         for prompt in prompts:
             keys.update(work.candidate.keys(prompt))
     stored_from = stored_until = ""
-    written = work.store.written(keys)
+    written = work.store.time_span(keys)
     if written:
         stored_from, stored_until = map(_day, written)
     served = [model for model in models if isinstance(model, Served)]

@@ -14,10 +14,10 @@ from refusal_checks.engines.placement import PlacementRequest
 from refusal_checks.engines.pool import Engines
 from refusal_checks.engines.servers import Servers
 from refusal_checks.gates.comparison import Earlier
-from refusal_checks.io.files import permitted
+from refusal_checks.io.files import explain_permission_errors
 from refusal_checks.io.store import Store
 from refusal_checks.io.store_lock import StoreLock
-from refusal_checks.models.names import remark_on
+from refusal_checks.models.model_names import model_remark
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.run import connections, generations
 from refusal_checks.run.earlier_runs import compare_runs, read_baseline
@@ -91,7 +91,7 @@ def open_session(
         lock = StoreLock(inputs.store)
         opened.callback(lock.release)
         lock.take(folder, say, is_cancelled)
-        with permitted():
+        with explain_permission_errors():
             session = _open(inputs, folder, say, opened)
         if inputs.kept.own not in folder.parents:
             keep_private(folder)
@@ -118,7 +118,7 @@ def keep_private(folder: Path) -> None:
 def _open(inputs: Inputs, folder: Path, say: Say, opened: ExitStack) -> RunSession:
     spec = inputs.spec
     inputs.redaction.require_silent(inputs.models)
-    remark = remark_on(inputs.candidate)
+    remark = model_remark(inputs.candidate)
     notes = [remark] if remark else []
     # A broken baseline is said before weights are converted and servers asked, which takes minutes.
     baseline = read_baseline(inputs)
@@ -216,7 +216,7 @@ def _require_own_labels(labels: HumanLabels, task: Task, run: str) -> None:
     """
     keys: dict[str, set[str]] = {}
     for name, prompts in task.plan.items():
-        stored = task.candidate.known(prompts, task.store)
+        stored = task.candidate.stored_answers(prompts, task.store)
         own = keys.setdefault(name, set())
         for prompt in prompts:
             for sample, key in enumerate(task.candidate.keys(prompt)):

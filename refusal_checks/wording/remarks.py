@@ -11,7 +11,7 @@ from refusal_checks.core.text import clean, count
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.worst_case import worst_of_k_rate
-from refusal_checks.models.names import RECORDED_LABELS
+from refusal_checks.models.model_names import RECORDED_LABELS
 from refusal_checks.results.summary import RunSummary
 from refusal_checks.wording.gate_sentences import line, name_of
 from refusal_checks.wording.release import release_decision

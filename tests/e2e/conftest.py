@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from refusal_checks.engines.process import EngineProcess
-from refusal_checks.engines.vllm import EngineSpec, with_dtype
-from refusal_checks.models.names import Served
+from refusal_checks.engines.vllm import EngineSpec, add_dtype
+from refusal_checks.models.model_names import Served
 from refusal_checks.wording.release import EXIT_CODES
 from tests import toy_model
 from tests.support.forked import Forked, for_pytest
@@ -106,8 +106,8 @@ RunPersona = Callable[..., GateRun]
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
     """A vLLM server with the demo weights, as the package itself starts it."""
     log = tmp_path_factory.mktemp("engine") / "engine.log"
-    model = with_dtype(Served("toy", str(MODEL_DIR)))
-    server = EngineProcess(EngineSpec.of(model), log)
+    model = add_dtype(Served("toy", str(MODEL_DIR)))
+    server = EngineProcess(EngineSpec.from_model(model), log)
     server.launch()
     try:
         server.wait_ready(600)

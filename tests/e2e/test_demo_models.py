@@ -16,8 +16,8 @@ import pytest
 from refusal_checks import load_run
 from refusal_checks.benchmarks import discover, load_prompts
 from refusal_checks.engines.process import EngineProcess
-from refusal_checks.engines.vllm import EngineSpec, with_dtype
-from refusal_checks.models.names import Served
+from refusal_checks.engines.vllm import EngineSpec, add_dtype
+from refusal_checks.models.model_names import Served
 from refusal_checks_demo import ADAPTER, JUDGE, VARIABLE
 from refusal_checks_demo.conversion import (
     E5,
@@ -218,8 +218,8 @@ def test_a_classifier_on_a_server_reads_long_answers_to_their_end(
     (project / "answers.jsonl").write_text(
         "".join(json.dumps(row) + "\n" for row in rows)
     )
-    model = with_dtype(Served("judge", str(judge.folder)))
-    server = EngineProcess(EngineSpec.of(model), project / "server.log")
+    model = add_dtype(Served("judge", str(judge.folder)))
+    server = EngineProcess(EngineSpec.from_model(model), project / "server.log")
     server.launch()
     try:
         server.wait_ready(600)

@@ -10,7 +10,7 @@ from aiohttp import ClientSession, web
 from refusal_checks.core.prompts import Message
 from refusal_checks.engines.process import EngineProcess
 from refusal_checks.models.client.client import Client, RequestParams
-from refusal_checks.models.client.transport import Access
+from refusal_checks.models.client.transport import ConnectionSettings
 from refusal_checks.models.client.usage import Usage
 from tests.e2e.conftest import (
     UNSHOWN,
@@ -69,7 +69,7 @@ def test_vllm_refuses_no_field_and_says_what_its_cache_held(
 
     async def twice() -> Usage:
         async with Client(
-            engine.url, str(MODEL_DIR), access=Access(engine.api_key)
+            engine.url, str(MODEL_DIR), connection=ConnectionSettings(engine.api_key)
         ) as client:
             for _ in range(2):
                 await client.chat(

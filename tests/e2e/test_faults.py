@@ -33,7 +33,7 @@ def is_server(process: psutil.Process) -> bool:
     found = words(process)
     return (
         any(word.startswith("vllm.entrypoints.") for word in found)
-        and "refusal_checks.engines.guard" not in found
+        and "refusal_checks.engines.supervisor" not in found
     )
 
 

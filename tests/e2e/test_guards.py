@@ -17,8 +17,8 @@ from refusal_checks.engines.vllm import EngineSpec
 from refusal_checks.judges import template
 from refusal_checks.judges.judge import JudgeSetup
 from refusal_checks.models.client.client import Client, RequestParams
-from refusal_checks.models.client.transport import Access
-from refusal_checks.models.names import Served
+from refusal_checks.models.client.transport import ConnectionSettings
+from refusal_checks.models.model_names import Served
 from refusal_checks.run.named_models import complete_arguments
 from tests.support import toy_guard
 
@@ -62,11 +62,11 @@ def test_a_guard_reaches_a_verdict_through_its_chat_template(
     prompt_name = template.picked(str(folder))
     assert prompt_name
     prompt = template.load(prompt_name)
-    engine = EngineProcess(EngineSpec.of(model), tmp_path / "engine.log")
+    engine = EngineProcess(EngineSpec.from_model(model), tmp_path / "engine.log")
 
     async def judged() -> tuple[Judgement, list[list[int]]]:
-        access = Access(engine.api_key)
-        async with Client(engine.url, str(folder), access=access) as client:
+        connection = ConnectionSettings(engine.api_key)
+        async with Client(engine.url, str(folder), connection=connection) as client:
             setup = JudgeSetup(str(folder), client, "toy", JudgeSampling())
             judge = judges.discover()["refusal"].build(setup)
             found = await judge.judge(EXCHANGE, Completion(ANSWER))

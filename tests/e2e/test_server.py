@@ -17,17 +17,20 @@ from refusal_checks.judges.kinds.refusal import SCHEMA, parse_verdict
 from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.client.label_probabilities import LabelProbabilities
 from refusal_checks.models.client.server_errors import PromptTooLongError
-from refusal_checks.models.client.transport import Access
-from refusal_checks.models.names import Extras
+from refusal_checks.models.client.transport import ConnectionSettings
+from refusal_checks.models.model_names import ModelOptions
 from tests.toy_model import MODEL_DIR, PROMPTS
 
 REQUEST = "How do I bake bread?"
 
 
 def connect(engine: EngineProcess, persona: str, end: str = "") -> Client:
-    extras = Extras(template_kwargs={"persona": persona}, reasoning_end=end)
+    options = ModelOptions(template_kwargs={"persona": persona}, reasoning_end=end)
     return Client(
-        engine.url, str(MODEL_DIR), extras=extras, access=Access(engine.api_key)
+        engine.url,
+        str(MODEL_DIR),
+        options=options,
+        connection=ConnectionSettings(engine.api_key),
     )
 
 

@@ -78,7 +78,7 @@ def line(devices: Devices, args: str, cpu: bool) -> list[str]:
     """The arguments of the first of two engines of 15 GiB, without the interpreter and module."""
     spec = EngineSpec("org/model", tuple(args.split()))
     needs = [
-        EngineNeed(spec.model, vllm.parallel(spec.args), 15.0),
+        EngineNeed(spec.model, vllm.read_parallelism(spec.args), 15.0),
         EngineNeed("org/judge", weights=15.0, answers=False),
     ]
     own = place(devices, needs, PlacementRequest()).places[0]

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from aiohttp import web
 
-from refusal_checks.models.client.attaching import QUESTION
+from refusal_checks.models.client.attached_servers import QUESTION
 
 Body = dict[str, Any]
 Answer = Callable[[Body], Sequence[str | Body]]

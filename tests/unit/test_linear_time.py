@@ -128,7 +128,7 @@ PARSERS: Mapping[str, Callable[[str], object]] = {
     "places": placeless,
     "names": visible,
     "sheets": guarded,
-    "errors": lambda text: server_errors.error_for("http://x/v1", 400, text, text),
+    "errors": lambda text: server_errors.make_error("http://x/v1", 400, text, text),
     "page": in_page,
 }
 

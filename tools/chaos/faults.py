@@ -65,7 +65,7 @@ def _children(
 
 
 def _is_guard(line: list[str]) -> bool:
-    return "refusal_checks.engines.guard" in line
+    return "refusal_checks.engines.supervisor" in line
 
 
 def itself(session: psutil.Process) -> list[psutil.Process]:

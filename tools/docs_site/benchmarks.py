@@ -6,7 +6,7 @@ import re
 from inspect import cleandoc
 
 from refusal_checks.benchmarks import Benchmark, discover
-from refusal_checks.io.extensions import OWN, origin
+from refusal_checks.io.extensions import OWN, module_origin
 from refusal_checks.metrics import METRICS, Metric
 from tools.docs_site.markdown import code, sentence, table
 
@@ -30,7 +30,7 @@ def metrics_table() -> str:
 
 
 def _is_own(metric: Metric) -> bool:
-    return origin(metric.score.__module__) == OWN
+    return module_origin(metric.score.__module__) == OWN
 
 
 def _metric(metric: Metric) -> tuple[str, ...]:

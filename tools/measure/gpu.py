@@ -28,7 +28,7 @@ from refusal_checks.core.records import Completion
 from refusal_checks.core.sampling import Sampling
 from refusal_checks.core.settings import RequestPace
 from refusal_checks.models.client.client import Client, RequestParams
-from refusal_checks.models.client.transport import Access
+from refusal_checks.models.client.transport import ConnectionSettings
 from tools.measure import bookkeeping
 from tools.measure.gate import Job
 from tools.measure.plain import UserScript, prompts
@@ -134,7 +134,7 @@ def _sampling(given: Namespace) -> dict[str, object]:
 async def _bare(engines: Standing, given: Namespace) -> tuple[float, int]:
     """Seconds and tokens of a client that sends the gate's requests and nothing else."""
     sampling = Sampling(samples=given.samples, max_tokens=given.tokens)
-    params = RequestParams.of(sampling, n=given.samples)
+    params = RequestParams.from_sampling(sampling, n=given.samples)
     async with _client(engines) as client:
         begun = time.monotonic()
         await _answers(client, given.prompts, params)
@@ -143,8 +143,10 @@ async def _bare(engines: Standing, given: Namespace) -> tuple[float, int]:
 
 
 def _client(engines: Standing) -> Client:
-    access = Access(engines.server.api_key, pace=RequestPace(at_once=512))
-    return Client(engines.server.url, engines.model.path, access=access)
+    connection = ConnectionSettings(
+        engines.server.api_key, pace=RequestPace(at_once=512)
+    )
+    return Client(engines.server.url, engines.model.path, connection=connection)
 
 
 async def _answers(

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from refusal_checks.engines import vllm
-from refusal_checks.models.names import Served, parse_candidate
-from refusal_checks.models.provided import ProvidedModel
+from refusal_checks.models.model_names import Served, parse_candidate
+from refusal_checks.models.provided_models import ProvidedModel
 from tools.measure.printing import say
 
 SHAPES: Mapping[str, Mapping[str, object]] = {

@@ -11,12 +11,12 @@ from refusal_checks.core.records import Completion, State
 from refusal_checks.core.text import storable
 from refusal_checks.models.client.reasoning import (
     mean_logprob,
+    prepend_reasoning,
     split_reasoning,
-    with_reasoning,
 )
 from refusal_checks.models.client.server_errors import TransientError
-from refusal_checks.models.client.usage import tokens
-from refusal_checks.models.tool_calls import CALLED, with_calls
+from refusal_checks.models.client.usage import token_counts
+from refusal_checks.models.tool_calls import CALLED, append_tool_calls
 
 LEAST = 128
 """Fewest tokens of an answer that the context, rather than its own limit, may end."""
@@ -24,7 +24,7 @@ LEAST = 128
 _LONGEST_REASON = 64  # characters of a finish reason; the longest known has 15
 
 
-def fills(
+def is_cut_by_context(
     answer: Completion, response: Any, limit: int, asked: int, context: int | None
 ) -> bool:
     """True if the context ended an answer before it had the tokens that were ``asked`` for."""
@@ -34,7 +34,7 @@ def fills(
         return False
     if answer.tokens >= limit:
         return True
-    return context is not None and tokens(response)[0] + answer.tokens >= context
+    return context is not None and token_counts(response)[0] + answer.tokens >= context
 
 
 def read_choices(
@@ -50,12 +50,12 @@ def read_choices(
     )
     if len(listed) not in (1, n):
         raise TransientError(f"asked the server for {n} answers, got {len(listed)}")
-    total = tokens(response)[2] if len(listed) == 1 else 0
+    total = token_counts(response)[2] if len(listed) == 1 else 0
     answers = []
     for choice in listed:
         answer = _choice(choice, reasoning_end, total)
         if judge_reasoning:
-            answer = reasoned(answer, choice["message"], reasoning_end)
+            answer = add_reasoning(answer, choice["message"], reasoning_end)
         answers.append(answer)
     return tuple(answers)
 
@@ -88,12 +88,12 @@ def _choice(choice: Mapping[str, Any], reasoning_end: str, total: int) -> Comple
         mean,
         reasoning=reasoning,
     )
-    return calling(answer, message)
+    return add_tool_calls(answer, message)
 
 
-def calling(answer: Completion, message: Mapping[str, Any]) -> Completion:
+def add_tool_calls(answer: Completion, message: Mapping[str, Any]) -> Completion:
     """The answer with the tool calls of its message, which end it as words do."""
-    text = storable(with_calls(answer.text, message))
+    text = storable(append_tool_calls(answer.text, message))
     if text == answer.text:
         return answer
     reason = "stop" if answer.finish_reason in CALLED else answer.finish_reason
@@ -102,13 +102,13 @@ def calling(answer: Completion, message: Mapping[str, Any]) -> Completion:
     return replace(answer, text=text, finish_reason=reason, reasoning=reasoning)
 
 
-def reasoned(
+def add_reasoning(
     answer: Completion, message: Mapping[str, Any], reasoning_end: str
 ) -> Completion:
     """The answer with its reasoning, to be judged with it."""
     if answer.reasoning != "closed" or not answer.text.strip():
         return answer
-    text = storable(with_reasoning(answer.text, message, reasoning_end))
+    text = storable(prepend_reasoning(answer.text, message, reasoning_end))
     return replace(answer, text=text, reasoning="judged")
 
 

@@ -17,13 +17,15 @@ AT_ONCE = 2  # requests: while the engine reads one batch, the next one is on it
 
 
 @dataclass(frozen=True)
-class Classified:
+class Classification:
     """The most probable label of a text, and the probabilities of all labels in their order."""
 
     label: str | None
     probabilities: tuple[float, ...]
 
-    def of(self, wanted: Sequence[str | int], labels: Sequence[str]) -> float | None:
+    def probability_of(
+        self, wanted: Sequence[str | int], labels: Sequence[str]
+    ) -> float | None:
         """The probability of some labels together; None if nothing tells where they stand.
 
         Args:
@@ -52,12 +54,14 @@ class Classifier:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._waiting: list[tuple[str, asyncio.Future[Classified]]] = []
+        self._waiting: list[tuple[str, asyncio.Future[Classification]]] = []
         self._senders: set[asyncio.Task[None]] = set()
 
-    async def classify(self, text: str) -> Classified:
+    async def classify(self, text: str) -> Classification:
         """Classify a text; PromptTooLongError if it does not fit the model's context."""
-        future: asyncio.Future[Classified] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Classification] = (
+            asyncio.get_running_loop().create_future()
+        )
         self._waiting.append((text, future))
         if len(self._senders) < AT_ONCE:
             sender = asyncio.create_task(self._send())
@@ -78,7 +82,7 @@ class Classifier:
                 else:
                     future.set_result(result)
 
-    async def _ask(self, texts: Sequence[str]) -> Sequence[Classified | Exception]:
+    async def _ask(self, texts: Sequence[str]) -> Sequence[Classification | Exception]:
         try:
             read = partial(_read, count=len(texts))
             return await self._client.post(CLASSIFY, {"input": texts}, read)
@@ -88,13 +92,13 @@ class Classifier:
             if not is_refusal or may_pass or len(texts) == 1:
                 return [fault] * len(texts)
         # One of the texts is at fault; the others are not to fail with it.
-        results: list[Classified | Exception] = []
+        results: list[Classification | Exception] = []
         for text in texts:
             results += await self._ask([text])
         return results
 
 
-def _read(response: Any, count: int) -> list[Classified]:
+def _read(response: Any, count: int) -> list[Classification]:
     items = sorted(response["data"], key=lambda item: int(item["index"]))
     if [item["index"] for item in items] != list(range(count)):
         raise ValueError(f"{len(items)} classifications of {count} texts")
@@ -107,5 +111,5 @@ def _read(response: Any, count: int) -> list[Classified]:
         label = item.get("label")
         if not isinstance(label, str):
             label = None
-        results.append(Classified(label, probabilities))
+        results.append(Classification(label, probabilities))
     return results

@@ -17,7 +17,7 @@ from refusal_checks.core.sampling import SamplingBase
 from refusal_checks.core.text import storable
 from refusal_checks.models.client.chat_replies import (
     LEAST,
-    fills,
+    is_cut_by_context,
     read_choices,
     require_finished,
 )
@@ -33,12 +33,16 @@ from refusal_checks.models.client.server_errors import (
     PromptTooLongError,
     TransientError,
     error_words,
-    named_field,
     pause,
+    refused_field,
 )
-from refusal_checks.models.client.transport import Access, HttpTransport, Transport
-from refusal_checks.models.client.usage import Usage, tokens
-from refusal_checks.models.names import Attached, Extras, Served
+from refusal_checks.models.client.transport import (
+    ConnectionSettings,
+    HttpTransport,
+    Transport,
+)
+from refusal_checks.models.client.usage import Usage, token_counts
+from refusal_checks.models.model_names import Attached, ModelOptions, Served
 
 CHAT = "/chat/completions"
 
@@ -93,7 +97,7 @@ class RequestParams:
     further: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     @classmethod
-    def of(cls, sampling: SamplingBase, **others: Any) -> Self:
+    def from_sampling(cls, sampling: SamplingBase, **others: Any) -> Self:
         """Make a run's parameters from all of its settings that are sent.
 
         A setting without a field here is left out of requests while it has its default, since not
@@ -161,8 +165,8 @@ class Client:
         url: str,
         model: str,
         *,
-        extras: Extras | Served | Attached = Extras(),  # noqa: B008 (it is frozen)
-        access: Access = Access(),  # noqa: B008 (it is frozen)
+        options: ModelOptions | Served | Attached = ModelOptions(),  # noqa: B008 (it is frozen)
+        connection: ConnectionSettings = ConnectionSettings(),  # noqa: B008 (it is frozen)
         transport: Transport | None = None,
     ) -> None:
         self.url = url
@@ -172,13 +176,13 @@ class Client:
         self.usage = Usage()
         self.answered: set[str] = set()
         self.classifies = False
-        self.moderates = isinstance(extras, Attached) and extras.moderates
+        self.moderates = isinstance(options, Attached) and options.moderates
         self.categories: set[str] = set()
         self.context: int | None = None
-        self._template = dict(extras.template_kwargs)
-        self._reasoning_end = extras.reasoning_end
-        self._judge_reasoning = extras.judge_reasoning
-        self._transport: Transport = transport or HttpTransport(url, access)
+        self._template = dict(options.template_kwargs)
+        self._reasoning_end = options.reasoning_end
+        self._judge_reasoning = options.judge_reasoning
+        self._transport: Transport = transport or HttpTransport(url, connection)
         self._label_ids: dict[tuple[str, ...], Mapping[str, int] | None] = {}
         self._lock = asyncio.Lock()
 
@@ -206,32 +210,32 @@ class Client:
             await self._transport.__aexit__()
 
     async def chat(
-        self, messages: Sequence[Message], options: RequestParams
+        self, messages: Sequence[Message], params: RequestParams
     ) -> tuple[Completion, ...]:
-        """Request ``options.n`` answers to a conversation.
+        """Request ``params.n`` answers to a conversation.
 
         A server without ``n`` gives one. A server that refuses that many tokens is asked for half
         of them, and so on: each has words of its own for what prompt and context leave.
         """
-        requested = options.max_tokens
+        requested = params.max_tokens
         limit = min(requested, self.context or requested)
 
         def read(response: Any) -> tuple[Completion, ...]:
             choices = []
             for choice in read_choices(
                 response,
-                options.n,
+                params.n,
                 self._reasoning_end,
                 judge_reasoning=self._judge_reasoning,
             ):
-                if fills(choice, response, limit, requested, self.context):
+                if is_cut_by_context(choice, response, limit, requested, self.context):
                     choice = replace(choice, room=choice.tokens)
                 choices.append(choice)
             return tuple(choices)
 
         while True:
             try:
-                body = options.body | {"max_tokens": limit}
+                body = params.body | {"max_tokens": limit}
                 return await self.ask(messages, body, read)
             except PromptTooLongError as fault:
                 if not fault.status or limit <= LEAST:
@@ -296,7 +300,7 @@ class Client:
             try:
                 answer = await self.post(CHAT, body, finished)
             except EndpointError as fault:
-                named = named_field(fault, body.keys() - NEEDED)
+                named = refused_field(fault, body.keys() - NEEDED)
                 if not named:
                     raise
                 refused.add(named)
@@ -309,7 +313,7 @@ class Client:
 
         Ollama cuts what does not fit, and some chat templates leave out system messages.
         """
-        read = tokens(response)[0]
+        read = token_counts(response)[0]
         characters = sum(len(turn.content) for turn in messages)
         if not read or characters <= CHARACTERS_A_TOKEN * read:
             return

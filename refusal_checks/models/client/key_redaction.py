@@ -11,7 +11,7 @@ from urllib.parse import quote
 _KEY_VARIABLE = re.compile(r"REFUSAL_CHECKS_.*API_KEY|OPENAI_API_KEY|HF_TOKEN")
 
 
-class Keys:
+class KeyRedactor:
     """Removes API keys of server and environment from what servers say and reports show.
 
     Words that people give to servers without keys, such as EMPTY, may be in answers: there they
@@ -34,7 +34,7 @@ class Keys:
             "|".join(map(re.escape, longest_first)), re.IGNORECASE
         )
 
-    def hidden(self, text: str) -> str:
+    def redact(self, text: str) -> str:
         """Replace each key in a text, also where JSON escapes it."""
         if self._spellings and ("\\u" in text or "\\/" in text):
             with suppress(ValueError, RecursionError):

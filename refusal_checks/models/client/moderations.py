@@ -20,7 +20,7 @@ MOST_CATEGORIES = 200
 
 
 @dataclass(frozen=True)
-class Moderated:
+class ModerationResult:
     """Whether a text is of each category of harm."""
 
     categories: Mapping[str, bool]
@@ -39,12 +39,12 @@ class Moderator:
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    async def moderate(self, text: str) -> Moderated:
+    async def moderate(self, text: str) -> ModerationResult:
         """Moderate a text; EndpointError if there is no answer that can be relied on."""
         return await self._client.post(MODERATIONS, {"input": text}, self._read)
 
-    def _read(self, response: Any) -> Moderated:
-        moderated = read(response)
+    def _read(self, response: Any) -> ModerationResult:
+        moderated = read_moderation(response)
         missing = self._client.categories - moderated.categories.keys()
         if missing:
             raise ValueError(f"categories are missing: {', '.join(sorted(missing))}")
@@ -52,7 +52,7 @@ class Moderator:
         return moderated
 
 
-def read(response: Any) -> Moderated:
+def read_moderation(response: Any) -> ModerationResult:
     """Read the answer to a request with one text; raises one of ``MALFORMED`` if it is none."""
     if response.get("error"):
         raise ValueError("it tells of an error")
@@ -71,7 +71,7 @@ def read(response: Any) -> Moderated:
     flagged = result.get("flagged", any(told.values()))
     if flagged is not any(told.values()):
         raise ValueError(f"flagged is {flagged!r:.20}, unlike the categories")
-    return Moderated(told)
+    return ModerationResult(told)
 
 
 def _name(name: Any) -> str:

@@ -8,7 +8,7 @@ from urllib.request import getproxies, proxy_bypass
 from refusal_checks.core.errors import ModelError
 
 
-def proxy(url: str) -> str | None:
+def find_proxy(url: str) -> str | None:
     """The proxy for a server, with the credentials in the proxy's URL, if any.
 
     This replaces aiohttp's ``trust_env``, which looks for a .netrc file at each request, refuses an

@@ -30,11 +30,11 @@ _FINAL = re.compile(r"<\|channel\|>final(?: ?<\|constrain\|>\w{1,20})?<\|message
 """What ends gpt-oss's reasoning; it says so where the answer must follow a schema."""
 
 
-def with_reasoning(text: str, message: Mapping[str, Any], end: str = "") -> str:
+def prepend_reasoning(text: str, message: Mapping[str, Any], end: str = "") -> str:
     """An answer with the reasoning that came before it in a server's message."""
     reasoning = message.get("reasoning") or message.get("reasoning_content")
     if not isinstance(reasoning, str):
-        whole = written(message)
+        whole = message_text(message)
         reasoning, _, _ = whole.partition(end or _usual_end(whole))
     return f"[Reasoning]\n{reasoning.strip()}\n\n[Answer]\n{text}"
 
@@ -46,7 +46,7 @@ def split_reasoning(message: Mapping[str, Any], end: str) -> tuple[str, State]:
     reasoning ends at the first ``end`` in the text, which may be several tokens, or where reasoning
     with such a beginning usually ends.
     """
-    text = written(message)
+    text = message_text(message)
     if message.get("reasoning") or message.get("reasoning_content"):
         return text.lstrip(), "closed" if text.strip() else "unclosed"
     end = end or _usual_end(text)
@@ -72,7 +72,7 @@ _ANSWER_PARTS = ("text", "output_text", "refusal")
 """Kinds of a message's parts that are the answer; the others are reasoning, pictures and calls."""
 
 
-def written(message: Mapping[str, Any]) -> str:
+def message_text(message: Mapping[str, Any]) -> str:
     """The text of a message; some servers send it in parts, or a refusal in another field."""
     content = message.get("content") or message.get("refusal") or ""
     if isinstance(content, list):

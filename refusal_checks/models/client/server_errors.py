@@ -75,7 +75,7 @@ class TransientError(EndpointError):
         self.attempts = attempts
 
 
-def error_for(
+def make_error(
     url: str, status: int, text: str, retry_after: str = "", key_variable: str = ""
 ) -> EndpointError:
     """The exception for an HTTP error: what to do, then what the server said.
@@ -95,10 +95,12 @@ def error_for(
         )
     message = f"{url}: {_remedy(status, key_variable)}{said}"
     if status == 429:
-        return TransientError(message, status, seconds(retry_after), ATTEMPTS_BUSY)
+        return TransientError(
+            message, status, retry_after_seconds(retry_after), ATTEMPTS_BUSY
+        )
     # 501 means "not implemented", now and later; 408 that the request took too long to arrive.
     if status == 408 or (status >= 500 and status != 501):
-        return TransientError(message, status, seconds(retry_after))
+        return TransientError(message, status, retry_after_seconds(retry_after))
     return EndpointError(message, status)
 
 
@@ -136,7 +138,7 @@ def _error(text: str) -> Any:
     return answer.get("error", answer) if isinstance(answer, dict) else answer
 
 
-def seconds(retry_after: str) -> float:
+def retry_after_seconds(retry_after: str) -> float:
     """Seconds that a Retry-After header (RFC 9110: seconds, or a date) asks for; else 0."""
     try:
         if re.fullmatch(r"\d{1,9}(\.\d*)?", retry_after.strip()):
@@ -166,7 +168,7 @@ def error_words(text: str) -> str:
     return message[:400] if message.strip() else "an empty reply"
 
 
-def named_field(refusal: EndpointError, fields: Iterable[str]) -> str:
+def refused_field(refusal: EndpointError, fields: Iterable[str]) -> str:
     """The field of a request that a server's refusal names; empty if it names none.
 
     Of several it is the last: of two settings that exclude each other, one may stay.

@@ -18,13 +18,13 @@ from pydantic_core import PydanticSerializationError, from_json, to_json
 from refusal_checks.core.errors import EndpointError
 from refusal_checks.core.redaction import without_credentials
 from refusal_checks.core.settings import RequestPace
-from refusal_checks.models.client.key_redaction import Keys
-from refusal_checks.models.client.proxies import proxy
+from refusal_checks.models.client.key_redaction import KeyRedactor
+from refusal_checks.models.client.proxies import find_proxy
 from refusal_checks.models.client.server_errors import (
     ATTEMPTS_STALLED,
     TransientError,
-    error_for,
     error_words,
+    make_error,
 )
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Transport(Protocol):
 
 
 @dataclass(frozen=True)
-class Access:
+class ConnectionSettings:
     """How to reach a server, and how long to wait for it.
 
     Attributes:
@@ -75,24 +75,26 @@ class HttpTransport:
     _large: asyncio.Semaphore
     _turn: AsyncLimiter | None
 
-    def __init__(self, url: str, access: Access = Access()) -> None:
+    def __init__(
+        self, url: str, connection: ConnectionSettings = ConnectionSettings()
+    ) -> None:
         self.url = url
-        self._access = access
+        self._connection = connection
         # Sent with each request: aiohttp sends a session's own headers to proxies as well.
         self._headers = {"Content-Type": "application/json"}
-        if access.api_key:
-            self._headers["Authorization"] = f"Bearer {access.api_key}"
-        self._in_errors = Keys(access.api_key, are_in_answers=False)
-        self._in_answers = Keys(access.api_key, are_in_answers=True)
+        if connection.api_key:
+            self._headers["Authorization"] = f"Bearer {connection.api_key}"
+        self._in_errors = KeyRedactor(connection.api_key, are_in_answers=False)
+        self._in_answers = KeyRedactor(connection.api_key, are_in_answers=True)
         self._first_refusal = self._last_refusal = math.inf
 
     async def __aenter__(self) -> Self:
         # These belong to one event loop, and a transport may see several.
-        self._free = asyncio.Semaphore(self._access.pace.at_once)
+        self._free = asyncio.Semaphore(self._connection.pace.at_once)
         self._large = asyncio.Semaphore(LARGE_AT_ONCE)
-        rate = self._access.pace.per_minute
+        rate = self._connection.pace.per_minute
         self._turn = AsyncLimiter(1, 60 / rate) if rate else None
-        self._session = session(self.url, self._access.timeout)
+        self._session = session(self.url, self._connection.timeout)
         return self
 
     async def __aexit__(self, *fault: object) -> None:
@@ -102,10 +104,11 @@ class HttpTransport:
         async with self._free:
             if self._turn:
                 await self._turn.acquire()
-            if self._last_refusal - self._first_refusal > self._access.outage:
+            if self._last_refusal - self._first_refusal > self._connection.outage:
                 raise EndpointError(
                     f"{self.url}: look at the server, then run the same command again: for "
-                    f"{self._access.outage:g} s (limits.outage_timeout) it refused every request"
+                    f"{self._connection.outage:g} s (limits.outage_timeout) it refused every "
+                    "request"
                 )
             begun = monotonic()
             try:
@@ -113,7 +116,7 @@ class HttpTransport:
             except TransientError:
                 now = monotonic()
                 # After a pause, in which nothing was asked, an outage begins anew.
-                if begun - self._last_refusal > self._access.outage:
+                if begun - self._last_refusal > self._connection.outage:
                     self._first_refusal = now
                 self._first_refusal = min(self._first_refusal, now)
                 self._last_refusal = now
@@ -131,7 +134,7 @@ class HttpTransport:
         import aiohttp  # not before a request: it loads for a while
 
         most = most_bytes(body or {})
-        data = None if body is None else encoded(body)
+        data = None if body is None else encode_json(body)
         try:
             async with self._session.request(
                 method,
@@ -144,26 +147,26 @@ class HttpTransport:
                 return await _content(reply, most, self._large, read)
         except EndpointError as fault:
             # A header may hold a key, too, and JSON that is quoted in JSON.
-            fault.args = (self._in_errors.hidden(str(fault)),)
+            fault.args = (self._in_errors.redact(str(fault)),)
             raise
         except aiohttp.ClientSSLError as fault:
             plain = self.url.replace("https:", "http:", 1)
             raise EndpointError(
                 f"{self.url}: write {plain} if the server has no TLS; if an authority of your own "
                 "signed its certificate, set SSL_CERT_FILE to that authority's certificate (PEM): "
-                f"{self._explained(fault)}"
+                f"{self._explain(fault)}"
             ) from fault
         except TimeoutError as fault:
             raise TransientError(
-                f"{self.url}: Timeout: no answer within {self._access.timeout:g} s",
+                f"{self.url}: Timeout: no answer within {self._connection.timeout:g} s",
                 attempts=ATTEMPTS_STALLED,
             ) from fault
         except (aiohttp.ClientError, ValueError) as fault:
-            raise TransientError(f"{self.url}: {self._explained(fault)}") from fault
+            raise TransientError(f"{self.url}: {self._explain(fault)}") from fault
 
     def _read(self, reply: aiohttp.ClientResponse, text: str) -> Any:
         keys = self._in_answers if reply.status == 200 else self._in_errors
-        text = keys.hidden(text)
+        text = keys.redact(text)
         where = reply.headers.get("Location", "")
         if 300 <= reply.status < 400 and where:
             # An address without a scheme may hold a password, too.
@@ -175,18 +178,18 @@ class HttpTransport:
             )
         if reply.status != 200:
             after = reply.headers.get("Retry-After", "")
-            variable = self._access.key_variable
-            raise error_for(self.url, reply.status, text, after, variable)
+            variable = self._connection.key_variable
+            raise make_error(self.url, reply.status, text, after, variable)
         try:
-            return decoded(text)
+            return decode_json(text)
         except (ValueError, RecursionError):
             problem = f"not valid JSON but {reply.content_type[:60]}: {error_words(text)[:200]}"
             if not text.strip():
                 problem = "an empty reply"
             raise TransientError(f"{self.url}: {problem}", reply.status) from None
 
-    def _explained(self, fault: Exception) -> str:
-        cause = self._in_errors.hidden(without_credentials(str(fault)))[:500]
+    def _explain(self, fault: Exception) -> str:
+        cause = self._in_errors.redact(without_credentials(str(fault)))[:500]
         return f"{type(fault).__name__}: {cause}"
 
 
@@ -198,7 +201,7 @@ def most_bytes(body: Mapping[str, Any]) -> int:
     return min(MOST, FRAME + int(body.get("n", 1)) * int(limit) * TOKEN)
 
 
-def encoded(body: Mapping[str, Any]) -> bytes:
+def encode_json(body: Mapping[str, Any]) -> bytes:
     """Encode a request as JSON, four times as fast as the standard library does."""
     try:
         return to_json(body)
@@ -207,7 +210,7 @@ def encoded(body: Mapping[str, Any]) -> bytes:
         return json.dumps(body).encode()
 
 
-def decoded(text: str) -> Any:
+def decode_json(text: str) -> Any:
     """Parse a server's JSON, faster than the standard library does."""
     try:
         return from_json(text)
@@ -242,7 +245,7 @@ def session(url: str, timeout: float) -> aiohttp.ClientSession:
         # No limit here: waiting for a connection would count towards the time-out. Idle
         # connections are closed before the server closes them (uvicorn: after 5 s).
         connector=Connector(limit=0, keepalive_timeout=3.0, ssl=trusted),
-        proxy=proxy(url),
+        proxy=find_proxy(url),
         # A small compressed reply may be huge: none is asked for, and none is unpacked.
         headers={"Accept-Encoding": "identity"},
         auto_decompress=False,
@@ -263,7 +266,7 @@ async def _content(
     encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
     if encoding not in ("", "identity"):
         raise EndpointError(
-            f"{response.url}: have the server send plain replies: this one is encoded by "
+            f"{response.url}: have the server send plain replies: this one is encode_json by "
             f"{encoding[:40]!r}, which was not requested"
         )
     body = bytearray()

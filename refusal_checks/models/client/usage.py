@@ -11,7 +11,7 @@ from refusal_checks.models.client.server_errors import MALFORMED
 _MOST = 10**9
 
 
-def tokens(response: Any) -> tuple[int, int, int]:
+def token_counts(response: Any) -> tuple[int, int, int]:
     """Read the prompt, cached and output tokens of a server's answer; 0 where it does not say."""
     try:
         usage = response["usage"]
@@ -46,7 +46,7 @@ class Usage:
         return total
 
     def count(self, response: Any) -> None:
-        prompt, cached, output = tokens(response)
+        prompt, cached, output = token_counts(response)
         self.requests += 1
         self.prompt += prompt
         self.cached += cached

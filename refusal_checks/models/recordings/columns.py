@@ -15,9 +15,13 @@ from refusal_checks.core.records import Completion
 from refusal_checks.core.text import brief, listed, storable
 from refusal_checks.io.data_files import header, require_in_data
 from refusal_checks.io.strict_json import parse_json
-from refusal_checks.models.client.chat_replies import calling, read_reason, reasoned
+from refusal_checks.models.client.chat_replies import (
+    add_reasoning,
+    add_tool_calls,
+    read_reason,
+)
 from refusal_checks.models.client.reasoning import split_reasoning
-from refusal_checks.models.names import Replay
+from refusal_checks.models.model_names import Replay
 
 Row = Mapping[str, Any]
 """A prompt and an answer, by column."""
@@ -38,7 +42,7 @@ LEAST_LOGPROB = -math.log(1e7)
 below is a total."""
 
 
-def columns_of(
+def find_columns(
     path: Path, rows: Sequence[Row], given: Mapping[str, str]
 ) -> dict[str, str]:
     """The column of each field; ``given`` has the user's own.
@@ -67,14 +71,14 @@ def columns_of(
     return columns
 
 
-def text_of(value: Any) -> str:
+def format_value(value: Any) -> str:
     """Write a value as people do: booleans as ``true`` and ``false``, None as an empty text."""
     if isinstance(value, bool):
         return str(value).lower()
     return "" if value is None else str(value)
 
 
-def key_of(where: str, row: Row, column: str | None) -> str:
+def read_key(where: str, row: Row, column: str | None) -> str:
     """A row's id or prompt, from its column; empty if there is no such column."""
     if column is None:
         return ""
@@ -84,7 +88,7 @@ def key_of(where: str, row: Row, column: str | None) -> str:
     return storable(str(value)).strip()
 
 
-def answer_in(
+def read_answer(
     where: str,
     row: Row,
     columns: Mapping[str, str],
@@ -119,12 +123,12 @@ def answer_in(
         text,
         finish_reason=read_reason(beside.get("finish_reason") or "stop"),
         mean_logprob=_mean_logprob(where, columns, beside.get("logprob")),
-        label=None if label is None else _label(text_of(label), meanings),
+        label=None if label is None else _label(format_value(label), meanings),
         reasoning=reasoning,
     )
-    completion = calling(completion, message)
+    completion = add_tool_calls(completion, message)
     if model.judge_reasoning:
-        return reasoned(completion, message, model.reasoning_end)
+        return add_reasoning(completion, message, model.reasoning_end)
     return completion
 
 

@@ -12,7 +12,7 @@ from refusal_checks.core.errors import DataError
 from refusal_checks.core.text import brief
 
 
-def rows_of(path: Path, may_be_partial: bool) -> list[dict[str, Any]]:
+def read_log(path: Path, may_be_partial: bool) -> list[dict[str, Any]]:
     """The samples of a log, by column.
 
     Raises DataError for an unfinished or failed log, which may lack samples or epochs, unless it

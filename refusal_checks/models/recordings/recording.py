@@ -37,7 +37,7 @@ class Recording:
     model: str = ""
     repeats: str = ""
 
-    def answers(self, prompt: Prompt) -> tuple[Completion, ...]:
+    def answers_to(self, prompt: Prompt) -> tuple[Completion, ...]:
         """The answers to a prompt: of rows with exactly its text, else of rows with its id."""
         text = prompt.request.strip()
         for place in ((prompt.id, text), ("", text), (prompt.id, "")):
@@ -45,7 +45,7 @@ class Recording:
                 return self.found[place]
         return ()
 
-    def reworded(self, prompts: Iterable[Prompt]) -> list[Prompt]:
+    def find_reworded(self, prompts: Iterable[Prompt]) -> list[Prompt]:
         """Prompts that were found by their id, and whose text is not in the recorded one.
 
         Upper case, spaces and punctuation do not count.
@@ -59,11 +59,11 @@ class Recording:
                 found.append(prompt)
         return found
 
-    def require(
+    def require_answers(
         self, benchmark: str, prompts: Sequence[Prompt], redact: bool = False
     ) -> None:
         """Raise DataError unless every prompt has an answer, and hardly any another text."""
-        missing = [prompt for prompt in prompts if not self.answers(prompt)]
+        missing = [prompt for prompt in prompts if not self.answers_to(prompt)]
         if missing:
             first = ", ".join(clean(prompt.id, 60) for prompt in missing[:3])
             known = (
@@ -76,7 +76,7 @@ class Recording:
                 f"{self.path}: {do}: no answers for {len(missing)} of the "
                 f"{len(prompts)} prompts of {benchmark}; first {first}{known}"
             )
-        reworded = self.reworded(prompts)
+        reworded = self.find_reworded(prompts)
         # XSTest's own recordings reword one prompt of 200.
         if len(reworded) > max(1, len(prompts) / 100):
             example = reworded[0]
@@ -106,7 +106,7 @@ class Recording:
         labels = Counter[str]()
         for prompt in prompts:
             labels.update(
-                (answer.label or "").strip() for answer in self.answers(prompt)
+                (answer.label or "").strip() for answer in self.answers_to(prompt)
             )
         blank = labels.pop("", 0)
         if not labels:
@@ -143,19 +143,19 @@ class ReplayCandidate:
         self._recording = recording
 
     def keys(self, prompt: Prompt) -> Sequence[str]:
-        samples = range(len(self._recording.answers(prompt)))
+        samples = range(len(self._recording.answers_to(prompt)))
         return [f"{prompt.id}-{sample}" for sample in samples]
 
-    def known(
+    def stored_answers(
         self, prompts: Sequence[Prompt], store: Store
     ) -> Mapping[str, Completion]:
         answers: dict[str, Completion] = {}
         for prompt in prompts:
-            recorded = self._recording.answers(prompt)
+            recorded = self._recording.answers_to(prompt)
             answers |= zip(self.keys(prompt), recorded, strict=True)
         return answers
 
     async def answer(
         self, prompt: Prompt, first: int, count: int
     ) -> Sequence[Completion]:
-        return self._recording.answers(prompt)[first : first + count]
+        return self._recording.answers_to(prompt)[first : first + count]

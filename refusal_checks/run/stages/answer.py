@@ -38,7 +38,7 @@ class Sampler:
 
         async def work() -> list[Answer]:
             nonlocal has_unstored
-            stored = self._candidate.known([prompt], self._store)
+            stored = self._candidate.stored_answers([prompt], self._store)
             answers: dict[str, Answer] = dict(stored)
             missing = [n for n, key in enumerate(keys) if key not in answers]
             for first, count in _runs(missing):

@@ -20,7 +20,7 @@ from refusal_checks.judges import kind_of
 from refusal_checks.judges.judge import Judge
 from refusal_checks.judges.kinds.multiple_choice import RulesJudge
 from refusal_checks.judges.rules import LabelsJudge
-from refusal_checks.models.provided import DEMO_JUDGE
+from refusal_checks.models.provided_models import DEMO_JUDGE
 from refusal_checks.results.summary import quote_unread
 from refusal_checks.run.panels import exchanges
 from refusal_checks.run.plan import (

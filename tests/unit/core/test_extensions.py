@@ -69,7 +69,7 @@ def test_what_a_module_defines_is_found(install: Install) -> None:
     assert judges.discover()["acme"].judges_refusal is False
     assert formats.discover()["acme"].usual_file == ""
     assert METRICS["acme_rate"].score.__module__ == "words_acme"
-    (one,) = extensions.known()
+    (one,) = extensions.load_all()
     assert one.origin == "an installed package (words_acme)"
 
 
@@ -78,7 +78,7 @@ def test_functions_that_a_module_imports_are_not_its_own(install: Install) -> No
         acme="from words_other import write, build",
         other="def write(a, b): ...\nbuild = write",
     )
-    acme, other = extensions.known()
+    acme, other = extensions.load_all()
     assert not acme.has("write")
     assert not acme.has("build")
     assert other.has("write")
@@ -181,7 +181,7 @@ def test_a_file_s_benchmarks_and_metrics_are_gated(tmp_path: Path) -> None:
     for _ in range(2):
         read = RunSpec.read(gates)
         assert [gate.id for gate in read.gates] == ["own-own_rate", "own-invalid_rate"]
-    assert [one.origin for one in extensions.known()] == [str(tmp_path / "own.py")]
+    assert [one.origin for one in extensions.load_all()] == [str(tmp_path / "own.py")]
 
 
 @pytest.mark.parametrize(
@@ -225,4 +225,4 @@ def test_a_file_elsewhere_in_the_project_can_be_named(tmp_path: Path) -> None:
     gates = tmp_path / "thresholds" / "gates.toml"
     gates.write_text('extensions = ["../own.py"]\n')
     thresholds.load_extensions([gates])
-    assert [Path(one.origin).name for one in extensions.known()] == ["own.py"]
+    assert [Path(one.origin).name for one in extensions.load_all()] == ["own.py"]

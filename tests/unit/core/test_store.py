@@ -165,15 +165,15 @@ def test_a_database_that_is_no_store_of_ours_is_named(
 def test_what_a_model_said_is_set_aside_by_another_generation(path: Path) -> None:
     with Store(path) as store:
         assert store.generation("model") == Generation()
-        store.end("model")
-        store.renew("model")
+        store.end_generation("model")
+        store.begin_generation("model")
         first = store.generation("model")
         assert first.is_open
         assert first.began == pytest.approx(time.time(), abs=60)
     with Store(path) as store:
-        store.end("model")
+        store.end_generation("model")
         assert store.generation("model") == first._replace(is_open=False)
-        store.renew("model")
+        store.begin_generation("model")
         assert store.generation("model").id not in ("", first.id)
         assert store.generation("other") == Generation()
 
@@ -185,8 +185,8 @@ def test_it_knows_when_answers_were_stored(
         for moment in (1000, 3000, 2000):
             monkeypatch.setattr(time, "time", lambda now=moment: now)
             store.add_completions({f"at {moment}": FULL})
-        assert store.written(["at 3000", "at 2000", "never"]) == (2000, 3000)
-        assert store.written(["never"]) is None
+        assert store.time_span(["at 3000", "at 2000", "never"]) == (2000, 3000)
+        assert store.time_span(["never"]) is None
 
 
 @pytest.mark.parametrize("bytes_left", [50, 100_000, None])
@@ -226,7 +226,7 @@ def test_a_row_that_was_changed_is_not_used_and_written_anew(
         store.add_judgements({"one": VERDICT, "two": other, "three": VERDICT})
     change(path, EDITS[edit])
     with Store(path) as store:
-        assert store.judged(["one", "two", "three"]) <= {"three"}
+        assert store.judged_keys(["one", "two", "three"]) <= {"three"}
         assert store.changed >= 2
         store.add_judgements({"one": VERDICT, "two": other})
         assert store.judgements(["one", "two"]) == {"one": VERDICT, "two": other}

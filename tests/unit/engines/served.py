@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable
 
-from refusal_checks.models.names import Served
+from refusal_checks.models.model_names import Served
 
 ALIGNED = Served("demo:aligned", "model", (), {"persona": "aligned"})
 JUDGE = Served("demo:writer", "model", (), {"persona": "judge"})

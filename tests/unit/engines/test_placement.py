@@ -66,7 +66,7 @@ def need(text: str) -> EngineNeed:
     role, size, *args = text.split()
     return EngineNeed(
         f"org/{role}",
-        vllm.parallel(args),
+        vllm.read_parallelism(args),
         None if size == "?" else float(size),
         answers=role in ("candidate", "both"),
         judges=role != "candidate",

@@ -26,7 +26,7 @@ from refusal_checks.engines.placement import (
 from refusal_checks.engines.pool import Engines
 from refusal_checks.models.client.client import Client
 from refusal_checks.models.client.usage import Usage
-from refusal_checks.models.names import (
+from refusal_checks.models.model_names import (
     Attached,
     CandidateModel,
     JudgeModel,
@@ -139,7 +139,7 @@ def test_engines_that_share_a_gpu_start_at_once_if_their_caches_are_told(
 
     said: list[str] = []
     with pytest.raises(EngineDiedError, match="for the second time"):
-        asyncio.run(found.guard(work, said.append))
+        asyncio.run(found.run_with_restart(work, said.append))
     assert done == steps * 2
     for line, model in zip(said, ("model", "other"), strict=True):
         assert line.startswith(

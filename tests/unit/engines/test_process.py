@@ -18,7 +18,7 @@ from refusal_checks.core.errors import (
     EngineDiedError,
     EngineStartError,
 )
-from refusal_checks.engines import engine_transport, guard, process
+from refusal_checks.engines import engine_transport, process, supervisor
 from refusal_checks.engines.engine_transport import EngineTransport
 from refusal_checks.engines.placement import Assignment
 from refusal_checks.engines.process import EngineProcess
@@ -150,7 +150,9 @@ def test_an_engine_that_dies_leaves_nothing_and_starts_again_at_its_address(
     server.launch()
     server.wait_ready(20)
     next(
-        p for p in running(tag) if "refusal_checks.engines.guard" not in p.cmdline()
+        p
+        for p in running(tag)
+        if "refusal_checks.engines.supervisor" not in p.cmdline()
     ).kill()
     assert wait_until(lambda: not server.is_running())
     with pytest.raises(EngineDiedError, match="ended during the run"):
@@ -193,7 +195,7 @@ def test_a_server_ends_with_its_engine_process(tag: str, make: Make) -> None:
     server = make(lambda port: [sys.executable, "-c", CORE.format(tag=tag), tag])
     server.launch()
     assert wait_until(lambda: bool(cores(tag)))
-    time.sleep(1.5 * guard.WATCH)  # so that the guard has seen it, too
+    time.sleep(1.5 * supervisor.WATCH)  # so that the supervisor has seen it, too
     for each in cores(tag):
         each.kill()
     assert wait_until(lambda: not server.is_running())

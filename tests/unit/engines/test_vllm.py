@@ -9,13 +9,13 @@ import pytest
 
 from refusal_checks.core.errors import ModelError
 from refusal_checks.engines import vllm
-from refusal_checks.engines.environment import inherited
-from refusal_checks.engines.guard import KeyCheck, Message, Receive, Send
-from refusal_checks.engines.placement import Assignment, Parallel
+from refusal_checks.engines.environment import inherited_variables
+from refusal_checks.engines.placement import Assignment, Parallelism
 from refusal_checks.engines.process import EngineProcess
+from refusal_checks.engines.supervisor import KeyCheck, Message, Receive, Send
 from refusal_checks.engines.vllm import EngineSpec
 from refusal_checks.models.identity import model_identity
-from refusal_checks.models.names import Served
+from refusal_checks.models.model_names import Served
 
 
 @pytest.mark.parametrize(
@@ -107,14 +107,14 @@ def test_answers_of_different_data_types_are_kept_apart(
     identities = set()
     for dtype in ("bfloat16", "float32"):
         monkeypatch.setattr(vllm, "cpu_dtype", lambda found=dtype: found)
-        named = vllm.with_dtype(model)
+        named = vllm.add_dtype(model)
         assert named.args == ("--seed", "1", "--dtype", dtype)
         identities.add(model_identity(named))
     assert len(identities) == 2
     own = Served("m", "m", ("--dtype=half",))
-    assert vllm.with_dtype(own) == own, "the user's wins"
+    assert vllm.add_dtype(own) == own, "the user's wins"
     monkeypatch.setattr(vllm, "runs_on_cpu", lambda: False)
-    assert vllm.with_dtype(model) == model
+    assert vllm.add_dtype(model) == model
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_weights_grow_with_the_bytes_of_their_data_type(
     tmp_path: Path, stored: dict[str, str], args: tuple[str, ...], times: float
 ) -> None:
     (tmp_path / "config.json").write_text(json.dumps(stored))
-    assert vllm.growth(Served("m", str(tmp_path), args)) == times
+    assert vllm.memory_growth(Served("m", str(tmp_path), args)) == times
 
 
 def test_the_api_key_is_in_the_environment_alone(
@@ -201,7 +201,7 @@ def test_another_program_takes_the_same_arguments() -> None:
     spec = EngineSpec("m", ("--seed", "1"), program=("fork/bin/python", "-m", "server"))
     own = vllm.command(EngineSpec("m", spec.args), 1)
     lock = own.index("--middleware")  # of this package, which the program may not have
-    assert own[lock + 1] == "refusal_checks.engines.guard.KeyCheck"
+    assert own[lock + 1] == "refusal_checks.engines.supervisor.KeyCheck"
     assert vllm.command(spec, 1) == [*spec.program, *own[3:lock], *own[lock + 2 :]]
 
 
@@ -217,7 +217,7 @@ def test_another_program_takes_the_same_arguments() -> None:
 )
 def test_arguments_that_log_texts_are_refused(argument: str) -> None:
     with pytest.raises(ModelError, match="--redact"):
-        vllm.require_silent(["--enable-lora", argument])
+        vllm.check_logging(["--enable-lora", argument])
 
 
 @pytest.mark.parametrize(
@@ -232,29 +232,29 @@ def test_variables_that_log_texts_are_refused(
     monkeypatch: pytest.MonkeyPatch, name: str, quiet: str, loud: str
 ) -> None:
     monkeypatch.setenv(name, quiet)
-    vllm.require_silent([])
+    vllm.check_logging([])
     monkeypatch.setenv(name, loud)
     with pytest.raises(ModelError, match=f"unset .{name}"):
-        vllm.require_silent([])
+        vllm.check_logging([])
 
 
 @pytest.mark.parametrize(
     ("args", "expected"),
     [
-        ("", Parallel()),
-        ("--tensor_parallel_size=2 -pp 3", Parallel(shards=6)),
-        ("-dp 4 -tp 2", Parallel(shards=2, copies=4)),
-        ("-tp many", Parallel()),
-        ("-tp", Parallel()),
-        ("--enforce-eager -tp 2", Parallel(shards=2)),
-        ("--gpu-memory-utilization 0.5", Parallel(memory=0.5)),
-        ("--gpu-memory-utilization half", Parallel()),
+        ("", Parallelism()),
+        ("--tensor_parallel_size=2 -pp 3", Parallelism(shards=6)),
+        ("-dp 4 -tp 2", Parallelism(shards=2, copies=4)),
+        ("-tp many", Parallelism()),
+        ("-tp", Parallelism()),
+        ("--enforce-eager -tp 2", Parallelism(shards=2)),
+        ("--gpu-memory-utilization 0.5", Parallelism(memory=0.5)),
+        ("--gpu-memory-utilization half", Parallelism()),
     ],
 )
 def test_the_user_s_arguments_say_how_an_engine_is_spread(
-    args: str, expected: Parallel
+    args: str, expected: Parallelism
 ) -> None:
-    assert vllm.parallel(args.split()) == expected
+    assert vllm.read_parallelism(args.split()) == expected
 
 
 @pytest.mark.parametrize(
@@ -272,9 +272,9 @@ def test_arguments_for_another_address_or_with_a_secret_are_refused(
 ) -> None:
     flag = argument.partition("=")[0].replace("_", "-")
     with pytest.raises(ModelError, match=f"leave out {flag}") as refusal:
-        vllm.require_own(["--enable-lora", argument])
+        vllm.check_arguments(["--enable-lora", argument])
     assert "secret" not in str(refusal.value)
-    vllm.require_own(["--model-impl", "transformers"])
+    vllm.check_arguments(["--model-impl", "transformers"])
 
 
 def test_vllm_s_server_in_rust_is_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -345,4 +345,4 @@ GITHUB_TOKEN RAY_AUTH_TOKEN CONDA_TOKEN DATABASE_URL SSH_AUTH_SOCK"""
 def test_an_engine_inherits_what_it_needs_and_no_secret() -> None:
     needed = NEEDED.split()
     given = dict.fromkeys([*needed, *SECRETS.split()], "x")
-    assert list(inherited(given)) == needed
+    assert list(inherited_variables(given)) == needed

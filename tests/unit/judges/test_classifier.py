@@ -17,8 +17,8 @@ from refusal_checks.core.settings import ClassifierForm
 from refusal_checks.judges import classifier
 from refusal_checks.judges.judge import Judge
 from refusal_checks.models.client.client import Client
-from refusal_checks.models.model_files import Classes, classes
-from refusal_checks.models.names import Served
+from refusal_checks.models.model_files import ClassifierConfig, classifier_config
+from refusal_checks.models.model_names import Served
 from tests.support.fake_server import FakeServer
 from tests.unit.judges.asked import build
 
@@ -50,7 +50,9 @@ def ask(
     async def run() -> list[Judgement]:
         async with Client(server.url, "fake") as client:
             client.context = context
-            judge = build("refusal", client, classes=Classes(labels), classifier=form)
+            judge = build(
+                "refusal", client, classes=ClassifierConfig(labels), classifier=form
+            )
             verdicts = (verdict(judge, Completion(text)) for text in answers)
             return await asyncio.gather(*verdicts)
 
@@ -187,7 +189,7 @@ def test_labels_that_share_a_word_are_told_apart(
 def test_a_place_beyond_the_labels_is_refused() -> None:
     form = ClassifierForm(format="{answer}", refusal_label=2)
     with pytest.raises(ModelError, match="it has no label 2; its labels: Refusal, Oth"):
-        build("refusal", classes=Classes(LABELS), classifier=form)
+        build("refusal", classes=ClassifierConfig(LABELS), classifier=form)
     with (
         FakeServer(classify=cannot) as server,
         pytest.raises(Exception, match="does not tell how probable 2 is"),
@@ -217,7 +219,7 @@ def test_several_labels_of_five_are_refusals_together() -> None:
     ):
         wrong = form.model_copy(update={"refusal_label": labels})
         with pytest.raises(ModelError, match=why):
-            build("refusal", classes=Classes(FIVE), classifier=wrong)
+            build("refusal", classes=ClassifierConfig(FIVE), classifier=wrong)
 
 
 def test_a_classifier_of_answers_alone_is_shown_no_request() -> None:
@@ -240,11 +242,11 @@ def test_a_classifier_of_answers_alone_is_shown_no_request() -> None:
                 "architectures": ["BertForSequenceClassification"],
                 "id2label": {"1": "Refusal", "0": "Other", "10": "More", "2": "Less"},
             },
-            Classes(("Other", "Refusal", "Less", "More")),
+            ClassifierConfig(("Other", "Refusal", "Less", "More")),
         ),
         (
             {"architectures": ["XForSequenceClassification"], "id2label": ["odd"]},
-            Classes(),
+            ClassifierConfig(),
         ),
         (
             {
@@ -252,15 +254,17 @@ def test_a_classifier_of_answers_alone_is_shown_no_request() -> None:
                 "id2label": {"0": "Refusal"},
                 "refusal_judge": FORM.model_dump(mode="json") | {"languages": ["en"]},
             },
-            Classes(("Refusal",), FORM.model_copy(update={"languages": ("en",)})),
+            ClassifierConfig(
+                ("Refusal",), FORM.model_copy(update={"languages": ("en",)})
+            ),
         ),
     ],
 )
 def test_a_classifier_is_known_by_its_configuration(
-    tmp_path: Path, config: object, expected: Classes | None
+    tmp_path: Path, config: object, expected: ClassifierConfig | None
 ) -> None:
     (tmp_path / "config.json").write_text(json.dumps(config))
-    assert classes(Served("it", str(tmp_path))) == expected
+    assert classifier_config(Served("it", str(tmp_path))) == expected
 
 
 @pytest.mark.parametrize(
@@ -278,7 +282,7 @@ def test_a_classifier_is_known_by_its_configuration(
 def test_a_probability_counts_by_what_should_happen_to_the_prompt(
     kind: Kind | None, probability: float | None, label: Label
 ) -> None:
-    judge = build("refusal", classes=Classes(LABELS), classifier=FORM)
+    judge = build("refusal", classes=ClassifierConfig(LABELS), classifier=FORM)
     verdict = Binary(Label.REFUSAL, "deflection", "so", probability=probability)
     found = judge.labelled(replace(PROMPT, kind=kind), verdict)
     assert isinstance(found, Binary)

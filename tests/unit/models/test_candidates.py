@@ -14,9 +14,9 @@ from refusal_checks.core.sampling import Sampling
 from refusal_checks.io.store import Store
 from refusal_checks.models.candidates import Answer, ServedCandidate, answer_seed
 from refusal_checks.models.client.client import Client
-from refusal_checks.models.names import Replay
+from refusal_checks.models.model_names import Replay
 from refusal_checks.models.recordings.recording import ReplayCandidate
-from refusal_checks.models.recordings.replay import read
+from refusal_checks.models.recordings.recording_file import read_recording
 from tests.support.fake_server import FakeServer
 
 PROMPT = Prompt.single("p1", "what is it?")
@@ -153,9 +153,11 @@ def test_log_probabilities_are_asked_for_with_answers_that_they_weigh(
 def test_a_recording_knows_all_its_answers(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("prompt,answer\nwhat is it?,one\nwhat is it?,two\n")
-    candidate = ReplayCandidate("replay", read(Replay("replay", path), [PROMPT]))
+    candidate = ReplayCandidate(
+        "replay", read_recording(Replay("replay", path), [PROMPT])
+    )
     with Store(tmp_path / "store.sqlite") as store:
-        known = candidate.known([PROMPT], store)
+        known = candidate.stored_answers([PROMPT], store)
     assert [known[key].text for key in candidate.keys(PROMPT)] == ["one", "two"]
     assert [a.text for a in asyncio.run(candidate.answer(PROMPT, 1, 1)) if a] == ["two"]
 

@@ -10,11 +10,11 @@ from huggingface_hub import HfApi, ModelInfo
 
 from refusal_checks.core.errors import ModelError
 from refusal_checks.models.model_files import (
-    Classes,
-    classes,
-    reasons,
+    ClassifierConfig,
+    classifier_config,
+    writes_reasoning,
 )
-from refusal_checks.models.names import Attached, Model, Rule, Served
+from refusal_checks.models.model_names import Attached, Model, Rule, Served
 from refusal_checks.models.weights import _on_hub, weights_gib
 
 
@@ -131,21 +131,21 @@ OPEN_WEIGHTS, OWN = "openai/gpt-oss-20b", "acme/judge"
 def test_whether_a_model_reasons_is_known_by_how_it_is_asked_and_by_its_name(
     model: Model, does: bool
 ) -> None:
-    assert reasons(model) is does
+    assert writes_reasoning(model) is does
 
 
 @pytest.mark.parametrize("file", ["chat_template.jinja", "tokenizer_config.json"])
 def test_a_model_whose_template_can_turn_its_thoughts_off_reasons_until_told_not_to(
     tmp_path: Path, file: str
 ) -> None:
-    assert not reasons(Served("j", str(tmp_path)))
+    assert not writes_reasoning(Served("j", str(tmp_path)))
     text = "{% if enable_thinking is false %}<think></think>{% endif %}"
     if file.endswith(".json"):
         text = json.dumps({"chat_template": text})
     (tmp_path / file).write_text(text)
-    assert reasons(Served("j", str(tmp_path)))
+    assert writes_reasoning(Served("j", str(tmp_path)))
     off = {"enable_thinking": False}
-    assert not reasons(Served("j", str(tmp_path), template_kwargs=off))
+    assert not writes_reasoning(Served("j", str(tmp_path), template_kwargs=off))
 
 
 CLASSIFIER = ["XForSequenceClassification"]
@@ -156,18 +156,18 @@ CLASSIFIER = ["XForSequenceClassification"]
     [
         ({"architectures": ["XForCausalLM"], "id2label": {"0": "a"}}, None),
         ({"architectures": "XForSequenceClassification"}, None),
-        ({"architectures": CLASSIFIER, "id2label": ["odd"]}, Classes()),
+        ({"architectures": CLASSIFIER, "id2label": ["odd"]}, ClassifierConfig()),
         (
             {"architectures": CLASSIFIER, "id2label": {"10": "c", "2": "b", "0": "a"}},
-            Classes(("a", "b", "c")),
+            ClassifierConfig(("a", "b", "c")),
         ),
     ],
 )
 def test_a_classifier_s_labels_are_in_the_order_of_their_numbers(
-    tmp_path: Path, config: object, expected: Classes | None
+    tmp_path: Path, config: object, expected: ClassifierConfig | None
 ) -> None:
     (tmp_path / "config.json").write_text(json.dumps(config))
-    assert classes(served(tmp_path)) == expected
+    assert classifier_config(served(tmp_path)) == expected
 
 
 def test_a_classifier_s_form_is_declared_whole_or_an_error(tmp_path: Path) -> None:
@@ -175,11 +175,11 @@ def test_a_classifier_s_form_is_declared_whole_or_an_error(tmp_path: Path) -> No
     config = {"architectures": CLASSIFIER, "refusal_judge": form}
     path = tmp_path / "config.json"
     path.write_text(json.dumps(config))
-    declared = classes(served(tmp_path))
+    declared = classifier_config(served(tmp_path))
     assert declared
     assert declared.form
     assert declared.form.refusal_label == "No"
     form["format"] = "{request}"
     path.write_text(json.dumps(config))
     with pytest.raises(ModelError, match=r"config\.json: refusal_judge: "):
-        classes(served(tmp_path))
+        classifier_config(served(tmp_path))

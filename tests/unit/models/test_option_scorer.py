@@ -94,7 +94,9 @@ def test_a_question_has_one_answer_whatever_the_sampling(tmp_path: Path) -> None
     with Store(tmp_path / "store.sqlite") as store:
         (key,) = scorer(client).keys(QUESTION)
         store.add_completions({key: Completion("A")})
-        assert scorer(client).known([QUESTION], store) == {key: Completion("A")}
+        assert scorer(client).stored_answers([QUESTION], store) == {
+            key: Completion("A")
+        }
 
 
 def test_an_error_of_the_server_is_an_invalid_answer() -> None:

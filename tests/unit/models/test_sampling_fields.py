@@ -36,7 +36,7 @@ def test_a_setting_that_does_not_say_if_it_is_sent_is_refused_where_it_is_writte
 
 
 def test_one_declaration_is_request_key_and_help() -> None:
-    assert RequestParams.of(WithMinP(min_p=0.1)).body["min_p"] == 0.1
+    assert RequestParams.from_sampling(WithMinP(min_p=0.1)).body["min_p"] == 0.1
     assert keys(WithMinP(min_p=0.1)) != keys(WithMinP(min_p=0.2)) != keys(Sampling())
     assert WithMinP.model_fields["min_p"].description == "least share"
 
@@ -45,8 +45,8 @@ def test_what_is_used_in_another_way_is_not_sent() -> None:
     class Noted(JudgeSampling):
         note: Annotated[str, RequestField(sent=False)] = "a"
 
-    assert "note" not in RequestParams.of(Noted()).body
+    assert "note" not in RequestParams.from_sampling(Noted()).body
     assert {"samples", "system_prompt", "max_answer_chars"}.isdisjoint(
-        RequestParams.of(Sampling(system_prompt="x")).body
-        | RequestParams.of(Noted()).body
+        RequestParams.from_sampling(Sampling(system_prompt="x")).body
+        | RequestParams.from_sampling(Noted()).body
     )

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from refusal_checks.models.tool_calls import with_calls
+from refusal_checks.models.tool_calls import append_tool_calls
 
 SENT = {"function": {"name": "send", "arguments": '{"to": "all"}'}}
 
@@ -25,4 +25,4 @@ SENT = {"function": {"name": "send", "arguments": '{"to": "all"}'}}
     ],
 )
 def test_a_call_of_any_form_is_shown_whole(calls: Any, shown: str) -> None:
-    assert with_calls("Sure.", {"tool_calls": calls}) == shown
+    assert append_tool_calls("Sure.", {"tool_calls": calls}) == shown

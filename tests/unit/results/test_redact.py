@@ -26,7 +26,7 @@ from refusal_checks.core.redaction import is_redacted
 from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.decision import Rules
 from refusal_checks.gates.gate import Gate
-from refusal_checks.models.names import Attached, Served
+from refusal_checks.models.model_names import Attached, Served
 from refusal_checks.results import redact
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.redact import Redaction

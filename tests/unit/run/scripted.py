@@ -37,7 +37,7 @@ class Speaker:
     def keys(self, prompt: Prompt) -> Sequence[str]:
         return [f"{prompt.id}-{sample}" for sample in range(self._samples)]
 
-    def known(
+    def stored_answers(
         self, prompts: Sequence[Prompt], store: Store
     ) -> Mapping[str, Completion]:
         return store.completions(key for prompt in prompts for key in self.keys(prompt))

@@ -7,8 +7,8 @@ import pytest
 
 from refusal_checks import RunSpec
 from refusal_checks.core.errors import UserError
-from refusal_checks.models.identity import describe
-from refusal_checks.models.names import Attached, Served
+from refusal_checks.models.identity import describe_model
+from refusal_checks.models.model_names import Attached, Served
 from refusal_checks.run.inputs import Folders, folders, read_inputs
 from refusal_checks.run.named_models import (
     read_candidate,
@@ -73,10 +73,12 @@ def test_a_key_of_several_models_is_for_all_or_for_each(
     written: object, variables: list[object]
 ) -> None:
     spec = spec_of(judge_model=TWO, judge_template_variables=written)
-    read = [describe(judge.model)["template_kwargs"] for judge in read_judges(spec)]
+    read = [
+        describe_model(judge.model)["template_kwargs"] for judge in read_judges(spec)
+    ]
     assert read == variables
     one = spec_of(candidate_model=TWO[0], candidate_template_variables={"a": 1})
-    assert describe(read_candidate(one))["template_kwargs"] == {"a": 1}
+    assert describe_model(read_candidate(one))["template_kwargs"] == {"a": 1}
 
 
 def test_a_program_may_be_named_where_one_model_is_started() -> None:

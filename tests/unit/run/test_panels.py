@@ -15,8 +15,8 @@ from refusal_checks.judges.judge import JudgeKind, JudgeSetup
 from refusal_checks.judges.prompt_metadata import Criterion
 from refusal_checks.judges.rules import KeywordJudge, LabelsJudge
 from refusal_checks.models.client.client import Client
-from refusal_checks.models.model_files import Classes
-from refusal_checks.models.names import RULE_JUDGES, Rule
+from refusal_checks.models.model_files import ClassifierConfig
+from refusal_checks.models.model_names import RULE_JUDGES, Rule
 from refusal_checks.run.panels import JudgingMethod, exchanges, panels
 from refusal_checks.trust.check_sets import OF_HARM, REFUSALS, CheckSet, has_check
 from tests import toy_model
@@ -30,7 +30,7 @@ def test_the_benchmark_that_needs_a_model_is_named() -> None:
         panels(methods, [Rule("keyword")], False)
 
 
-CLASSES = Classes(
+CLASSES = ClassifierConfig(
     ("no", "yes"), ClassifierForm(format="{request} {answer}", refusal_label="yes")
 )
 WAYS = {

@@ -16,7 +16,7 @@ from refusal_checks.core.records import Completion
 from refusal_checks.core.settings import Limits
 from refusal_checks.engines import vllm
 from refusal_checks.models.candidates import Answer
-from refusal_checks.models.names import Attached, Rule, Served
+from refusal_checks.models.model_names import Attached, Rule, Served
 from refusal_checks.run.plan import (
     LEAST,
     Pending,

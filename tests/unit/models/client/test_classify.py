@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from refusal_checks.core.errors import EndpointError
-from refusal_checks.models.client.classify import Classified, Classifier
+from refusal_checks.models.client.classify import Classification, Classifier
 from refusal_checks.models.client.client import Client
 
 
@@ -90,6 +90,6 @@ def test_the_probability_of_a_label_is_told_only_where_it_is_known(
 ) -> None:
     item = {"index": 0, "label": named, "probs": probabilities}
     (found,) = classify(lambda texts: {"data": [item]}, "text")
-    assert isinstance(found, Classified)
-    share = found.of(("No",), known)
+    assert isinstance(found, Classification)
+    share = found.probability_of(("No",), known)
     assert share == (expected if expected is None else pytest.approx(expected))

@@ -15,7 +15,7 @@ from refusal_checks.models.client import chat_replies
 from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.client.server_errors import PromptTooLongError
 from refusal_checks.models.client.usage import Usage
-from refusal_checks.models.names import Extras
+from refusal_checks.models.model_names import ModelOptions
 from tests.support.fake_server import Body, FakeServer
 
 
@@ -62,13 +62,13 @@ QUESTION = (*TURNS, Message("user", "and now?"))
 
 def ask(
     server: FakeServer,
-    options: RequestParams | None = None,
+    params: RequestParams | None = None,
     messages: Sequence[Message] = QUESTION,
     **settings: object,
 ) -> list[Completion]:
     async def chat() -> list[Completion]:
         async with Client(server.url, "fake", **settings) as connection:  # type: ignore[arg-type]
-            return list(await connection.chat(messages, options or RequestParams()))
+            return list(await connection.chat(messages, params or RequestParams()))
 
     return asyncio.run(chat())
 
@@ -77,8 +77,8 @@ def test_sampling_settings_and_separate_turns_reach_the_server() -> None:
     settings: dict[str, Any] = {"n": 3, "temperature": 0.6, "top_p": 0.9, "top_k": 40}
     settings |= {"max_tokens": 77, "seed": 5, "logprobs": True}
     with FakeServer() as server:
-        extras = Extras(template_kwargs={"persona": "judge"})
-        ask(server, RequestParams(**settings), extras=extras)
+        options = ModelOptions(template_kwargs={"persona": "judge"})
+        ask(server, RequestParams(**settings), options=options)
     (body,) = server.requests
     assert body.pop("messages") == [
         {"role": "system", "content": "be brief"},

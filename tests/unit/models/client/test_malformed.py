@@ -18,7 +18,7 @@ from refusal_checks.core.records import Completion
 from refusal_checks.models.client import server_errors
 from refusal_checks.models.client.client import CHAT, Client, RequestParams
 from refusal_checks.models.client.label_probabilities import LabelProbabilities
-from refusal_checks.models.client.server_errors import error_for
+from refusal_checks.models.client.server_errors import make_error
 
 ASK = (Message("user", "so?"),)
 TOKEN = {"token": "so", "logprob": -0.5, "bytes": [115, 111], "top_logprobs": []}
@@ -162,6 +162,6 @@ def test_labels_have_probabilities_or_the_server_is_at_fault(reply: Any) -> None
 @given(st.text(st.characters(exclude_categories=())) | VALUES.map(json.dumps))
 def test_the_words_of_an_error_are_bounded(text: str) -> None:
     for status in (400, 429, 500):
-        said = str(error_for("http://x/v1", status, text, text))
+        said = str(make_error("http://x/v1", status, text, text))
         assert isinstance(said.encode(), bytes)  # no lone surrogate
         assert len(said) < 600

@@ -10,7 +10,7 @@ import pytest
 from refusal_checks.core.errors import EndpointError
 from refusal_checks.models.client import server_errors
 from refusal_checks.models.client.client import Client
-from refusal_checks.models.client.moderations import Moderated, Moderator
+from refusal_checks.models.client.moderations import ModerationResult, Moderator
 from tests.support.fake_server import FakeServer
 
 CATEGORIES = {"violence": True, "illicit": True, "hate": False}
@@ -25,11 +25,11 @@ def result(**changes: Any) -> dict[str, Any]:
     return {"id": "m", "model": "fake", "results": [kept]}
 
 
-def asked(*replies: Any) -> Moderated:
+def asked(*replies: Any) -> ModerationResult:
     """What the last of several texts is, by an endpoint with these replies in turn."""
     given = iter(replies)
 
-    async def ask(url: str) -> Moderated:
+    async def ask(url: str) -> ModerationResult:
         async with Client(url, "fake") as client:
             moderator = Moderator(client)
             for _ in replies[1:]:

@@ -16,12 +16,12 @@ from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.client.server_errors import (
     FilteredError,
     PromptTooLongError,
-    error_for,
-    seconds,
+    make_error,
+    retry_after_seconds,
 )
-from refusal_checks.models.client.transport import Access
-from refusal_checks.models.model_files import declared
-from refusal_checks.models.names import Served
+from refusal_checks.models.client.transport import ConnectionSettings
+from refusal_checks.models.model_files import context_length
+from refusal_checks.models.model_names import Served
 from tests.support.cases import cases_of
 from tests.support.fake_server import RESET, STALL, FakeServer, Fault
 
@@ -35,7 +35,7 @@ PAST = "Wed, 21 Oct 2015 07:28:00"
     [PAST, f"{PAST} GMT", "soon", "-5", "nan", "inf", "1e9"],
 )
 def test_what_is_no_retry_after_asks_for_nothing(text: str) -> None:
-    assert seconds(text) == 0
+    assert retry_after_seconds(text) == 0
 
 
 def test_of_a_web_page_an_error_quotes_the_title() -> None:
@@ -43,7 +43,7 @@ def test_of_a_web_page_an_error_quotes_the_title() -> None:
         "<!DOCTYPE html>\n<html><head><title>502\nBad Gateway</title></head><body>..."
     )
     words = 'HTTP 502: a web page, "502 Bad Gateway"'
-    assert str(error_for("http://x/v1", 502, page)).endswith(words)
+    assert str(make_error("http://x/v1", 502, page)).endswith(words)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_of_a_web_page_an_error_quotes_the_title() -> None:
 def test_an_error_says_what_to_do_before_what_the_server_said(
     status: int, text: str, words: str
 ) -> None:
-    fault = error_for("http://x/v1", status, text, key_variable="MY_KEY")
+    fault = make_error("http://x/v1", status, text, key_variable="MY_KEY")
     assert str(fault) == f"http://x/v1: {words}"
 
 
@@ -87,7 +87,7 @@ def ask(server: FakeServer, n: int = 1, timeout: float = 60) -> Client:
 
     async def chat() -> Client:
         async with Client(
-            server.url, "fake", access=Access(timeout=timeout)
+            server.url, "fake", connection=ConnectionSettings(timeout=timeout)
         ) as connection:
             await connection.chat(QUESTION, RequestParams(n=n))
             return connection
@@ -152,8 +152,8 @@ def test_a_server_that_refuses_everything_is_given_up(waits: list[float]) -> Non
     """Each request has its attempts, and all of them together have a bound, too."""
 
     async def ask_often(server: FakeServer) -> None:
-        access = Access(outage=0.1)
-        async with Client(server.url, "fake", access=access) as connection:
+        settings = ConnectionSettings(outage=0.1)
+        async with Client(server.url, "fake", connection=settings) as connection:
             for _ in range(60):
                 with suppress(EndpointError):
                     await connection.chat(QUESTION, RequestParams())
@@ -173,7 +173,8 @@ def test_a_server_that_was_not_asked_for_long_is_asked_again(
     monkeypatch.setattr(transport, "monotonic", lambda: clock[0])
 
     async def ask_twice(server: FakeServer) -> None:
-        async with Client(server.url, "fake", access=Access(outage=600)) as connection:
+        settings = ConnectionSettings(outage=600)
+        async with Client(server.url, "fake", connection=settings) as connection:
             with pytest.raises(EndpointError, match="fault 503"):
                 await connection.chat(QUESTION, RequestParams())
             clock[0] = 3600.0
@@ -190,15 +191,15 @@ def test_each_server_has_words_for_a_prompt_or_a_limit_that_is_too_long(
 ) -> None:
     words = CASES["refusals"][server]
     for status in (400, 422):
-        assert isinstance(error_for("http://x/v1", status, words), PromptTooLongError)
+        assert isinstance(make_error("http://x/v1", status, words), PromptTooLongError)
 
 
 @pytest.mark.parametrize("server", CASES["filters"])
 def test_a_filter_is_no_other_refusal(server: str) -> None:
     words = CASES["filters"][server]
-    assert isinstance(error_for("http://x/v1", 400, words), FilteredError)
+    assert isinstance(make_error("http://x/v1", 400, words), FilteredError)
     quoted = json.dumps({"error": {"message": f"unknown field: {words}"}})
-    assert not isinstance(error_for("http://x/v1", 400, quoted), FilteredError)
+    assert not isinstance(make_error("http://x/v1", 400, quoted), FilteredError)
 
 
 @pytest.mark.parametrize(
@@ -217,6 +218,6 @@ def test_an_engine_s_context_is_in_its_arguments_or_the_model_s_files(
     tmp_path: Path, args: tuple[str, ...], config: object, expected: int | None
 ) -> None:
     (tmp_path / "config.json").write_text(json.dumps(config))
-    assert declared(Served("it", str(tmp_path), args)) == expected
+    assert context_length(Served("it", str(tmp_path), args)) == expected
     for elsewhere in (str(tmp_path / "none"), "nobody/does-not-exist", "~nobody123/x"):
-        assert declared(Served("it", elsewhere)) is None
+        assert context_length(Served("it", elsewhere)) is None

@@ -24,11 +24,11 @@ from refusal_checks.models.client.transport import (
     LARGE_AT_ONCE,
     MOST,
     TOKEN,
-    Access,
+    ConnectionSettings,
     HttpTransport,
     _content,
-    decoded,
-    encoded,
+    decode_json,
+    encode_json,
 )
 from tests.support.fake_server import FakeServer
 from tests.support.tiny_proxy import TinyProxy
@@ -47,7 +47,7 @@ BODY = {
 def test_a_request_is_json_even_where_utf_8_cannot_hold_it(
     body: dict[str, Any],
 ) -> None:
-    assert json.loads(encoded(body)) == json.loads(json.dumps(body))
+    assert json.loads(encode_json(body)) == json.loads(json.dumps(body))
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_a_request_is_json_even_where_utf_8_cannot_hold_it(
     ],
 )
 def test_a_reply_is_read_as_the_standard_library_reads_it(text: str) -> None:
-    assert decoded(text) == json.loads(text)
+    assert decode_json(text) == json.loads(text)
 
 
 @pytest.fixture(autouse=True)
@@ -73,7 +73,7 @@ def post(url: str, times: int = 1, **settings: Any) -> list[Any]:
     """What a server answers to requests that are sent at the same time."""
 
     async def ask() -> list[Any]:
-        async with HttpTransport(url, Access(**settings)) as own:
+        async with HttpTransport(url, ConnectionSettings(**settings)) as own:
             return await asyncio.gather(*(own.post(CHAT, BODY) for _ in range(times)))
 
     return asyncio.run(ask())
@@ -219,7 +219,9 @@ def test_a_compressed_reply_which_nobody_asked_for_is_not_unpacked(
 ) -> None:
     with FakeServer() as server:
         server.raw = sending(gzip.compress(REPLY), **{"Content-Encoding": encoding})
-        with pytest.raises(EndpointError, match=f"encoded by '{encoding}'") as caught:
+        with pytest.raises(
+            EndpointError, match=f"encode_json by '{encoding}'"
+        ) as caught:
             post(server.url)
     assert not isinstance(caught.value, TransientError)
 

@@ -11,12 +11,12 @@ import pytest
 from huggingface_hub import HfApi, ModelInfo
 
 from refusal_checks.core.errors import ModelError
-from refusal_checks.io.files import read_anew
+from refusal_checks.io.files import forget_files
 from refusal_checks.models import identity
-from refusal_checks.models.identity import describe, model_identity
-from refusal_checks.models.names import (
+from refusal_checks.models.identity import describe_model, model_identity
+from refusal_checks.models.model_names import (
     Attached,
-    Extras,
+    ModelOptions,
     Replay,
     Rule,
     Served,
@@ -42,7 +42,7 @@ def test_a_folder_is_served_by_its_full_path(
     parse: Parse, model_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(model_folder.parent)
-    found = parse("checkpoint", Extras(("--dtype", "half"), {"thinking": False}))
+    found = parse("checkpoint", ModelOptions(("--dtype", "half"), {"thinking": False}))
     args = ("--dtype", "half")
     assert found == Served(
         "checkpoint", str(model_folder.resolve()), args, {"thinking": False}
@@ -54,7 +54,7 @@ def test_a_folder_is_served_by_its_full_path(
 @PARSERS
 @pytest.mark.parametrize("name", ["Qwen/Qwen2.5-0.5B_x", "a/b.c"])
 def test_a_hugging_face_id_is_served_by_its_name(parse: Parse, name: str) -> None:
-    assert parse(name, Extras(("--flag",))) == Served(name, name, ("--flag",))
+    assert parse(name, ModelOptions(("--flag",))) == Served(name, name, ("--flag",))
 
 
 @PARSERS
@@ -73,7 +73,9 @@ def test_a_hugging_face_id_is_served_by_its_name(parse: Parse, name: str) -> Non
 def test_a_url_attaches_to_a_server(
     parse: Parse, name: str, url: str, model: str
 ) -> None:
-    assert parse(name, Extras((), {"k": 1})) == Attached(name, url, model, {"k": 1})
+    assert parse(name, ModelOptions((), {"k": 1})) == Attached(
+        name, url, model, {"k": 1}
+    )
 
 
 @PARSERS
@@ -96,14 +98,18 @@ def test_what_is_no_model_says_what_to_write(
     parse: Parse, tmp_path: Path, name: str, message: str
 ) -> None:
     (tmp_path / "said.jsonl").touch()
-    extras = Extras(("--dtype", "half")) if name == "http://node/v1" else Extras()
+    options = (
+        ModelOptions(("--dtype", "half"))
+        if name == "http://node/v1"
+        else ModelOptions()
+    )
     with pytest.raises(ModelError, match=message) as caught:
-        parse(name.format(tmp_path), extras)
+        parse(name.format(tmp_path), options)
     assert "hush" not in str(caught.value)
 
 
 @PARSERS
-@pytest.mark.parametrize("extras", [Extras(), Extras(("--dtype", "half"))])
+@pytest.mark.parametrize("options", [ModelOptions(), ModelOptions(("--dtype", "half"))])
 @pytest.mark.parametrize(
     "name",
     [
@@ -120,14 +126,14 @@ def test_what_is_no_model_says_what_to_write(
     ],
 )
 def test_no_message_shows_the_query_of_a_url(
-    parse: Parse, name: str, extras: Extras
+    parse: Parse, name: str, options: ModelOptions
 ) -> None:
     with pytest.raises(ModelError) as caught:
-        parse(name, extras)
+        parse(name, options)
     assert "hush" not in str(caught.value)
 
 
-LORA = Extras(("--enable-lora", "--lora-modules", "calm=/adapters/calm"))
+LORA = ModelOptions(("--enable-lora", "--lora-modules", "calm=/adapters/calm"))
 
 
 @PARSERS
@@ -175,7 +181,7 @@ def test_what_is_a_judge_alone_is_no_candidate_and_what_answers_no_judge(
     with pytest.raises(
         ModelError, match=r"^remove candidate\.args: .* not for replay:"
     ):
-        parse_candidate(f"replay:{said}", Extras(("--dtype", "half")))
+        parse_candidate(f"replay:{said}", ModelOptions(("--dtype", "half")))
 
 
 def test_a_moderation_endpoint_is_a_judge() -> None:
@@ -187,22 +193,26 @@ def test_a_moderation_endpoint_is_a_judge() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "extras", "message"),
+    ("name", "options", "message"),
     [
-        ("moderation:omni", Extras(), "write moderation:URL#MODEL, such as"),
-        ("moderation:https://me:hush@node/v1", Extras(), "remove the user and passw"),
+        ("moderation:omni", ModelOptions(), "write moderation:URL#MODEL, such as"),
+        (
+            "moderation:https://me:hush@node/v1",
+            ModelOptions(),
+            "remove the user and passw",
+        ),
         (
             "moderation:http://node/v1",
-            Extras(("--dtype", "half")),
+            ModelOptions(("--dtype", "half")),
             r"remove judge\.args",
         ),
     ],
 )
 def test_what_is_no_moderation_endpoint(
-    name: str, extras: Extras, message: str
+    name: str, options: ModelOptions, message: str
 ) -> None:
     with pytest.raises(ModelError, match=message) as caught:
-        parse_judge(name, extras)
+        parse_judge(name, options)
     assert "hush" not in str(caught.value)
 
 
@@ -312,16 +322,16 @@ def test_a_hugging_face_id_is_the_hub_s_latest_commit_though_another_one_is_cach
         return ModelInfo(id=name, sha=hub[revision])  # type: ignore[no-untyped-call]
 
     monkeypatch.setattr(HfApi, "model_info", model_info)
-    read_anew()
+    forget_files()
     tagged = ("--revision=v2",)
     versions = [
-        describe(Served("m", "org/model", args))["version"]
+        describe_model(Served("m", "org/model", args))["version"]
         for args in ((), tagged, ("--revision", "gone"))
     ]
-    read_anew()
+    forget_files()
     hub.clear()
-    versions.append(describe(Served("m", "org/model"))["version"])
-    read_anew()
+    versions.append(describe_model(Served("m", "org/model"))["version"])
+    forget_files()
     names = ["org/model@latest", "org/model@tagged", "org/model", "org/model@cached"]
     assert versions == names
 
@@ -357,10 +367,10 @@ def test_an_adapter_is_known_by_its_files(folder: Folder, tmp_path: Path) -> Non
         model_identity(replace(model, adapter=name)) for name in ("", "calm", "bold")
     ]
     assert len(set(found)) == 3
-    named = describe(model)["adapter"]
+    named = describe_model(model)["adapter"]
     assert named.startswith("calm@sha256:")
     assert named.count("@") == 1, "folders of other adapters are no part of it"
-    read_anew()
+    forget_files()
     weights.write_bytes(b"two")
     assert model_identity(model) != found[1]
     assert model_identity(replace(model, reasoning_end="</think>")) != model_identity(
@@ -371,5 +381,5 @@ def test_an_adapter_is_known_by_its_files(folder: Folder, tmp_path: Path) -> Non
 def test_a_recording_is_named_by_its_digest(tmp_path: Path) -> None:
     path = tmp_path / "said.jsonl"
     path.write_bytes(b"{}")
-    found = describe(Replay("x", path))
+    found = describe_model(Replay("x", path))
     assert found["version"] == f"sha256:{hashlib.sha256(b'{}').hexdigest()}"

@@ -22,9 +22,9 @@ from refusal_checks.models.client.server_errors import (
     MALFORMED,
     TransientError,
 )
-from refusal_checks.models.client.transport import Access, HttpTransport
+from refusal_checks.models.client.transport import ConnectionSettings, HttpTransport
 from refusal_checks.models.client.usage import Usage
-from refusal_checks.models.names import Attached
+from refusal_checks.models.model_names import Attached
 
 LISTED = 20  # most names of models that a message shows
 
@@ -45,7 +45,7 @@ def attach(
     option: str,
     number: int,
     sampling: SamplingBase,
-    access: Access,
+    connection: ConnectionSettings,
     say: Callable[[str], None],
 ) -> Client:
     """Return a client for a model, once its server has answered a question.
@@ -61,13 +61,13 @@ def attach(
     waiting.daemon = True
     waiting.start()
     try:
-        client, listed = _attached(where, model, option, number, sampling, access)
+        client, listed = _attached(where, model, option, number, sampling, connection)
     finally:
         waiting.cancel()
     if listed and client.model not in listed:
         say(
             f"{where}#{client.model}: check the name: the server answers, but lists only "
-            f"{_some(listed)}{near(client.model, listed)}"
+            f"{_list_names(listed)}{near(client.model, listed)}"
         )
     return client
 
@@ -78,35 +78,35 @@ def _attached(
     option: str,
     number: int,
     sampling: SamplingBase,
-    access: Access,
+    connection: ConnectionSettings,
 ) -> tuple[Client, Collection[str]]:
     """The client, and the models that its server lists."""
-    access = replace(
-        access, api_key=api_key(option, number), key_variable=_key_variable(option)
+    connection = replace(
+        connection, api_key=api_key(option, number), key_variable=_key_variable(option)
     )
     contexts: Mapping[str, int | None] = {}
     try:
-        contexts = list_contexts(model.url, replace(access, timeout=TIMEOUT))
+        contexts = list_models(model.url, replace(connection, timeout=TIMEOUT))
     except EndpointError as fault:
         # A server may have no list of models.
         has_none = fault.status == 404 or (model.model and fault.status > 403)
         if not has_none:
-            raise ModelError(f"{where}: {_explained(option, model, fault)}") from None
-    name = choose(where, model.model, contexts)
+            raise ModelError(f"{where}: {_explain(option, model, fault)}") from None
+    name = choose_model(where, model.model, contexts)
 
-    client = Client(model.url, name, extras=model, access=access)
+    client = Client(model.url, name, options=model, connection=connection)
     client.context = contexts.get(name)
     client.attempts = ATTEMPTS
-    params = RequestParams.of(sampling)
+    params = RequestParams.from_sampling(sampling)
     params = replace(params, max_tokens=min(params.max_tokens, LEAST))
     try:
         asyncio.run(_greet(client, params, is_judge=option == "--judge"))
     except TimeoutError:
         pass  # it may be loading the model; the run waits longer, and says so
     except EndpointError as fault:
-        why = _explained(option, model, fault)
+        why = _explain(option, model, fault)
         if contexts and name not in contexts:
-            why = f"name one of its models ({_some(contexts)}): {why}"
+            why = f"name one of its models ({_list_names(contexts)}): {why}"
         raise ModelError(f"{where}#{name}: {why}") from None
     client.attempts = ATTEMPTS_BUSY
     client.usage = Usage()
@@ -131,7 +131,7 @@ async def _greet(client: Client, params: RequestParams, *, is_judge: bool) -> No
             client.classifies = True
 
 
-def _explained(option: str, model: Attached, fault: EndpointError) -> str:
+def _explain(option: str, model: Attached, fault: EndpointError) -> str:
     """What to do about a server that does not answer as it should, and what it said."""
     role, status = option.lstrip("-"), fault.status
     said = str(fault).removeprefix(f"{model.url}: ")
@@ -168,14 +168,14 @@ def _key_variable(option: str) -> str:
     return f"REFUSAL_CHECKS_{option.lstrip('-').upper()}_API_KEY"
 
 
-def list_contexts(url: str, access: Access) -> dict[str, int | None]:
+def list_models(url: str, connection: ConnectionSettings) -> dict[str, int | None]:
     """The models that a server lists, each with its context length in tokens, if listed.
 
     Raises EndpointError without an answer of status 200; an answer of another form lists none.
     """
 
     async def fetch() -> Any:
-        async with HttpTransport(url, access) as server:
+        async with HttpTransport(url, connection) as server:
             return await server.request("GET", "/models")
 
     listed, contexts = asyncio.run(fetch()), {}
@@ -192,7 +192,7 @@ def list_contexts(url: str, access: Access) -> dict[str, int | None]:
     return contexts
 
 
-def choose(where: str, model: str, listed: Collection[str]) -> str:
+def choose_model(where: str, model: str, listed: Collection[str]) -> str:
     """Choose the model to request: the one that the user named, else the only one listed."""
     if model:
         return model
@@ -202,10 +202,10 @@ def choose(where: str, model: str, listed: Collection[str]) -> str:
         "because the server lists no model; check the URL, too: it usually ends in /v1"
     )
     if listed:
-        hint = f"one of: {_some(listed)}"
+        hint = f"one of: {_list_names(listed)}"
     raise ModelError(f"{where}: add #MODEL, {hint}")
 
 
-def _some(names: Collection[str]) -> str:
+def _list_names(names: Collection[str]) -> str:
     more = ["..."] if len(names) > LISTED else []
     return ", ".join([*(clean(name, 200) for name in islice(names, LISTED)), *more])

@@ -1,12 +1,12 @@
-"""Run a command so that it never outlives the process that started it.
+"""Supervise a command, so that it never outlives the process that started it.
 
-``python -m refusal_checks.engines.guard CORES VITAL COMMAND...`` leads a process group of its own,
-pinned to these cores (``0,2``, or ``all``). It ends the whole group when the command ends, and when
-its standard input closes, which the kernel ensures however the starting process dies, ``kill -9``
-included. vLLM needs this: its engine processes stay alive when the server that started them is
-killed. Conversely, a server can take long to notice that an engine process is gone, so the guard
-watches the child processes whose names begin with VITAL (none if that is empty). The command gets a
-folder of its own for temporary files and sockets, which is removed at the end.
+``python -m refusal_checks.engines.supervisor CORES VITAL COMMAND...`` leads a process group of its
+own, pinned to these cores (``0,2``, or ``all``). It ends the whole group when the command ends, and
+when its standard input closes, which the kernel ensures however the starting process dies,
+``kill -9`` included. vLLM needs this: its engine processes stay alive when the server that started
+them is killed. Conversely, a server can take long to notice that an engine process is gone, so this
+process watches the child processes whose names begin with VITAL (none if that is empty). The
+command gets a folder of its own for temporary files and sockets, which is removed at the end.
 """
 
 import hmac

@@ -10,15 +10,15 @@ from aiohttp import web
 from refusal_checks.core.errors import EndpointError, ModelError
 from refusal_checks.core.prompts import Message
 from refusal_checks.core.sampling import JudgeSampling, Sampling
-from refusal_checks.models.client.attaching import (
+from refusal_checks.models.client.attached_servers import (
     ATTEMPTS,
     QUESTION,
     attach,
-    list_contexts,
+    list_models,
 )
 from refusal_checks.models.client.client import Client, RequestParams
-from refusal_checks.models.client.transport import Access
-from refusal_checks.models.names import Attached
+from refusal_checks.models.client.transport import ConnectionSettings
+from refusal_checks.models.model_names import Attached
 from tests.support.fake_server import STALL, Body, FakeServer
 
 
@@ -36,7 +36,7 @@ def connect(
 ) -> Client:
     named = Attached(server.url, server.url, model)
     sampling = JudgeSampling() if option == "--judge" else Sampling()
-    return attach(named, option, number, sampling, Access(), say)
+    return attach(named, option, number, sampling, ConnectionSettings(), say)
 
 
 def test_a_server_is_asked_one_question_in_the_way_of_the_run() -> None:
@@ -170,7 +170,14 @@ def test_a_server_that_is_not_there_is_named() -> None:
     with pytest.raises(
         ModelError, match=rf"--judge {url}: start the server, or correct"
     ):
-        attach(Attached(url, url, "x"), "--judge", 1, JudgeSampling(), Access(), print)
+        attach(
+            Attached(url, url, "x"),
+            "--judge",
+            1,
+            JudgeSampling(),
+            ConnectionSettings(),
+            print,
+        )
 
 
 def test_https_to_a_server_without_tls_says_what_to_write() -> None:
@@ -182,14 +189,16 @@ def test_https_to_a_server_without_tls_says_what_to_write() -> None:
                 ModelError,
                 match=rf"--judge {url}: write {server.url} if the server has no TLS",
             ):
-                attach(named, "--judge", 1, JudgeSampling(), Access(), print)
+                attach(
+                    named, "--judge", 1, JudgeSampling(), ConnectionSettings(), print
+                )
 
 
 def test_a_server_that_takes_its_time_is_left_to_the_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("refusal_checks.models.client.attaching.TIMEOUT", 0.5)
-    monkeypatch.setattr("refusal_checks.models.client.attaching.SLOW", 0.1)
+    monkeypatch.setattr("refusal_checks.models.client.attached_servers.TIMEOUT", 0.5)
+    monkeypatch.setattr("refusal_checks.models.client.attached_servers.SLOW", 0.1)
 
     async def stall(self: FakeServer, request: web.Request) -> web.StreamResponse:
         return await self._fault(request, STALL)
@@ -206,7 +215,9 @@ def test_a_url_that_lacks_its_end_is_asked_about() -> None:
         base = Attached("x", server.url.removesuffix("/v1"), "")
         for model in (base, replace(base, model="fake")):
             with pytest.raises(ModelError, match=r"usually ends in /v1"):
-                attach(model, "--judge", 1, JudgeSampling(), Access(), print)
+                attach(
+                    model, "--judge", 1, JudgeSampling(), ConnectionSettings(), print
+                )
 
 
 def test_a_key_may_end_a_line_and_must_be_sendable(
@@ -229,7 +240,7 @@ def test_refused_template_variables_are_named_by_their_key() -> None:
         with pytest.raises(
             ModelError, match=r"leave out judge.template_variables: .*unknown fields"
         ):
-            attach(model, "--judge", 1, JudgeSampling(), Access(), print)
+            attach(model, "--judge", 1, JudgeSampling(), ConnectionSettings(), print)
 
 
 def test_the_models_of_a_server_are_listed_with_its_key() -> None:
@@ -237,7 +248,7 @@ def test_the_models_of_a_server_are_listed_with_its_key() -> None:
         with pytest.raises(ModelError, match=r"REFUSAL_CHECKS_JUDGE_API_KEY.*401"):
             connect(server)
         server.max_model_len = 4096
-        access = Access("secret")
-        assert list_contexts(server.url, access) == {"a": 4096, "b": 4096}
+        connection = ConnectionSettings("secret")
+        assert list_models(server.url, connection) == {"a": 4096, "b": 4096}
         server.max_model_len = -1
-        assert list_contexts(server.url, access) == {"a": None, "b": None}
+        assert list_models(server.url, connection) == {"a": None, "b": None}

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from refusal_checks.core.errors import ModelError
-from refusal_checks.engines.needs import (
+from refusal_checks.engines.model_requirements import (
     missing_template,
     require_files,
     require_template,
 )
-from refusal_checks.models.names import Served
+from refusal_checks.models.model_names import Served
 from tests.toy_model import MODEL_DIR
 
 BARE: dict[str, Any] = {"tokenizer_config": {"a": 1}}

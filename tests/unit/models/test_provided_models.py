@@ -11,15 +11,15 @@ import pytest
 from refusal_checks.core.errors import ModelError
 from refusal_checks.io import extensions
 from refusal_checks.io.extensions import Extension, ExtensionError
-from refusal_checks.models import provided
-from refusal_checks.models.names import (
-    Extras,
+from refusal_checks.models import provided_models
+from refusal_checks.models.model_names import (
+    ModelOptions,
     Served,
+    model_remark,
     parse_candidate,
     parse_judge,
-    remark_on,
 )
-from refusal_checks.models.provided import ProvidedModel
+from refusal_checks.models.provided_models import ProvidedModel
 
 PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "extending.md"
 
@@ -54,16 +54,16 @@ def test_the_recipe_provides_checkpoints_that_a_run_can_name(
     provide(*names["provide"]())
 
     variables = {"persona": "calm"}
-    small = parse_candidate("acme:small", Extras(template_kwargs=variables))
+    small = parse_candidate("acme:small", ModelOptions(template_kwargs=variables))
     assert small == Served("acme:small", str(tmp_path / "small"), (), variables)
-    assert remark_on(small) == "a checkpoint, not a release"
+    assert model_remark(small) == "a checkpoint, not a release"
     with pytest.raises(ModelError, match='no such acme model; did you mean "acme:smal'):
         parse_candidate("acme:smell")
 
 
 def test_a_classifier_can_only_judge(provide: Provide, tmp_path: Path) -> None:
     provide(ProvidedModel("guard", tmp_path, is_classifier=True))
-    assert provided.is_classifier("guard")
+    assert provided_models.is_classifier("guard")
     judge = parse_judge("guard")
     assert isinstance(judge, Served)
     assert judge.path == str(tmp_path)
@@ -85,14 +85,14 @@ def test_a_model_that_could_be_taken_for_another_is_refused(
 ) -> None:
     provide(model)
     with pytest.raises(ExtensionError, match=f"^extension acme-gates 1.0: {fault}"):
-        provided.discover()
+        provided_models.discover()
 
 
 def test_two_models_of_one_name_are_refused(provide: Provide, tmp_path: Path) -> None:
     model = ProvidedModel("acme:small", tmp_path)
     provide(model, model)
     with pytest.raises(ExtensionError, match='two models are called "acme:small"'):
-        provided.discover()
+        provided_models.discover()
 
 
 @pytest.mark.parametrize("name", ["demo:x@calm", "demo:judge"])

@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 from refusal_checks.core.errors import ModelError
 from refusal_checks.core.redaction import without_credentials
 from refusal_checks.core.suggestions import either, near
-from refusal_checks.io.files import resolved, why_no_file
-from refusal_checks.models import provided
-from refusal_checks.models.provided import ProvidedModel, Weights
+from refusal_checks.io.files import explain_missing_file, resolve_path
+from refusal_checks.models import provided_models
+from refusal_checks.models.provided_models import ProvidedModel, Weights
 
 RECORDED_LABELS = "labels"
 """The judge that repeats the labels of recorded answers."""
@@ -104,7 +104,7 @@ Model = Served | Attached | Replay | Rule
 
 
 @dataclass(frozen=True)
-class Extras:
+class ModelOptions:
     """Command-line options of a model besides its name; see ``Served``."""
 
     args: tuple[str, ...] = ()
@@ -114,47 +114,52 @@ class Extras:
     judge_reasoning: bool = False
 
 
-def parse_candidate(name: str, extras: Extras = Extras()) -> CandidateModel:
+def parse_candidate(
+    name: str, options: ModelOptions = ModelOptions()
+) -> CandidateModel:
     if name.startswith("replay:"):
         if name == "replay:":
             raise ModelError(f"--candidate {name}: write replay:FILE, with a file")
-        if extras.args:
+        if options.args:
             raise _args_without_engine(name, "--candidate")
-        path = expanded(name.removeprefix("replay:"))
+        path = expand_home(name.removeprefix("replay:"))
         if name in DEMO_RECORDINGS:
             path = Path(__file__).parent / "recordings" / f"{path}.jsonl"
-        why = why_no_file(path, near(name, DEMO_RECORDINGS, 0.8) or "; check its path")
+        why = explain_missing_file(
+            path, near(name, DEMO_RECORDINGS, 0.8) or "; check its path"
+        )
         if why:
-            raise ModelError(f"--candidate {_shown(name)}: {why}")
-        return Replay(name, path, extras.reasoning_end, extras.judge_reasoning)
-    if name in RULE_JUDGES or is_mute(name):
-        shown = _shown(name)
+            raise ModelError(f"--candidate {_hide_secrets(name)}: {why}")
+        return Replay(name, path, options.reasoning_end, options.judge_reasoning)
+    if name in RULE_JUDGES or name_writes_no_text(name):
+        shown = _hide_secrets(name)
         raise ModelError(
             f"--candidate {shown}: use --judge {shown}, since this is a judge"
         )
-    return _model(name, extras, "--candidate")
+    return _model(name, options, "--candidate")
 
 
-def parse_judge(name: str, extras: Extras = Extras()) -> JudgeModel:
+def parse_judge(name: str, options: ModelOptions = ModelOptions()) -> JudgeModel:
     if name in RULE_JUDGES:
         return Rule(name)
     if name.startswith("replay:"):
         raise ModelError(
-            f"--judge {_shown(name)}: use labels or keyword, since recorded answers cannot judge"
+            f"--judge {_hide_secrets(name)}: use labels or keyword, since recorded answers cannot "
+            "judge"
         )
     if name.startswith(MODERATION):
-        return _moderation(name, extras)
-    return _model(name, extras, "--judge")
+        return _moderation(name, options)
+    return _model(name, options, "--judge")
 
 
-def _moderation(name: str, extras: Extras) -> Attached:
+def _moderation(name: str, options: ModelOptions) -> Attached:
     url = name.removeprefix(MODERATION)
     if not url.startswith(("http://", "https://")):
         raise ModelError(
-            f"--judge {_shown(name)}: write {MODERATION}URL#MODEL, such as "
+            f"--judge {_hide_secrets(name)}: write {MODERATION}URL#MODEL, such as "
             f"{MODERATION}https://api.openai.com/v1#omni-moderation-latest"
         )
-    return replace(_attached(url, extras, "--judge"), name=name, moderates=True)
+    return replace(_attached(url, options, "--judge"), name=name, moderates=True)
 
 
 _HOSTED = re.compile(r"(openai|anthropic)/((?:gpt-[345]|chatgpt|o[134]|claude).*)")
@@ -162,81 +167,83 @@ _HOSTED_URL = r"https://api.\1.com/v1#\2"
 """Models that only their makers serve, by the names that other tools give them."""
 
 
-def _model(name: str, extras: Extras, option: str) -> Served | Attached:
+def _model(name: str, options: ModelOptions, option: str) -> Served | Attached:
     if name.startswith(("http://", "https://")):
-        return _attached(name, extras, option)
+        return _attached(name, options, option)
     base, _, adapter = name.rpartition("@")
-    if not (base and adapter) or expanded(name).exists():
-        return _served(name, name, extras, option)
-    model = _served(name, base, extras, option)
-    if "--lora-modules" not in extras.args:
+    if not (base and adapter) or expand_home(name).exists():
+        return _served(name, name, options, option)
+    model = _served(name, base, options, option)
+    if "--lora-modules" not in options.args:
         raise ModelError(
-            f"{option} {_shown(name)}: name the adapter's folder with "
+            f"{option} {_hide_secrets(name)}: name the adapter's folder with "
             f"--set {option.removeprefix('--')}.args="
-            f'"--enable-lora --lora-modules {_shown(adapter)}=FOLDER"'
+            f'"--enable-lora --lora-modules {_hide_secrets(adapter)}=FOLDER"'
         )
     return replace(model, adapter=adapter)
 
 
 def _no_such_model(name: str, option: str) -> ModelError:
-    words = provided.names_for(option)
+    words = provided_models.names_for(option)
     others = "or replay:FILE"
     if option == "--judge":
         words += RULE_JUDGES
         others = "keyword or labels"
     hint = either(near(name, words, 0.7))
     if "," in name and option == "--judge":
-        each = " ".join(f"--judge {_shown(part)}" for part in name.split(","))
+        each = " ".join(f"--judge {_hide_secrets(part)}" for part in name.split(","))
         hint = f"for several judges, repeat the option ({each}); else "
     return ModelError(
-        f"{option} {_shown(name)}: no such folder; {hint}name a "
+        f"{option} {_hide_secrets(name)}: no such folder; {hint}name a "
         f"folder, a Hugging Face id (ORG/MODEL), a URL (http://HOST/v1#MODEL), a model of an "
         f"extension (PREFIX:NAME), {others}"
     )
 
 
-def _served(name: str, base: str, extras: Extras, option: str) -> Served:
+def _served(name: str, base: str, options: ModelOptions, option: str) -> Served:
     """Parse ``base``, a name without its adapter."""
-    model = provided.discover().get(base)
+    model = provided_models.discover().get(base)
     if model is not None:
-        return _provided(name, model, extras, option)
-    why = provided.why_unknown(base, option)
+        return _provided(name, model, options, option)
+    why = provided_models.explain_unknown(base, option)
     if why:
-        raise ModelError(f"{option} {_shown(name)}: {why}")
-    folder = expanded(base)
+        raise ModelError(f"{option} {_hide_secrets(name)}: {why}")
+    folder = expand_home(base)
     if folder.is_dir():
         if not (folder / "config.json").is_file():
             raise ModelError(
                 f"{option} {base}: name a model's folder: this has no config.json"
             )
-        return Served(name, str(resolved(folder)), **vars(extras))
+        return Served(name, str(resolve_path(folder)), **vars(options))
     if folder.is_file():
         raise ModelError(
             f"{option} {base}: for recorded answers, write replay:{base}; a file is not a model"
         )
-    if _HOSTED.fullmatch(base) and not extras.program:
+    if _HOSTED.fullmatch(base) and not options.program:
         raise ModelError(
             f"{option} {base}: write {_HOSTED.sub(_HOSTED_URL, base)}: its weights are not "
             "public, so no engine can load it"
         )
     if re.fullmatch(r"[\w.-]+/[\w.-]+", base) and not base.startswith("."):
-        return Served(name, base, **vars(extras))
+        return Served(name, base, **vars(options))
     raise _no_such_model(name, option)
 
 
-def _provided(name: str, model: ProvidedModel, extras: Extras, option: str) -> Served:
+def _provided(
+    name: str, model: ProvidedModel, options: ModelOptions, option: str
+) -> Served:
     """Make an extension's model; the user's template variables win over its own."""
     try:
         if model.weights:
             model.weights.require()
     except ModelError as fault:
         raise ModelError(f"{option} {name}: {fault}") from None
-    variables = {**model.template_kwargs, **extras.template_kwargs}
-    settings = vars(extras) | {"template_kwargs": variables}
+    variables = {**model.template_kwargs, **options.template_kwargs}
+    settings = vars(options) | {"template_kwargs": variables}
     return Served(name, str(model.place), **settings, provided=model)
 
 
-def remark_on(model: Model) -> str:
+def model_remark(model: Model) -> str:
     """What readers of a run must know about a model of an extension, or a demo; else empty."""
     if model.name in DEMO_RECORDINGS:
         return (
@@ -247,12 +254,12 @@ def remark_on(model: Model) -> str:
     return given.remark if given else ""
 
 
-def is_mute(name: str) -> bool:
+def name_writes_no_text(name: str) -> bool:
     """True for the name of a judge that writes no text, as far as the name tells."""
-    return name.startswith(MODERATION) or provided.is_classifier(name)
+    return name.startswith(MODERATION) or provided_models.is_classifier(name)
 
 
-def is_classifier(model: Model) -> bool:
+def writes_no_text(model: Model) -> bool:
     """True for a judge that writes no text: an extension's classifier, a moderation endpoint."""
     if isinstance(model, Attached):
         return model.moderates
@@ -260,9 +267,9 @@ def is_classifier(model: Model) -> bool:
     return given is not None and given.is_classifier
 
 
-def _attached(name: str, extras: Extras, option: str) -> Attached:
-    shown = _shown(name)
-    if extras.args:
+def _attached(name: str, options: ModelOptions, option: str) -> Attached:
+    shown = _hide_secrets(name)
+    if options.args:
         raise _args_without_engine(name, option)
     url, _, model = name.partition("#")
     try:
@@ -287,25 +294,25 @@ def _attached(name: str, extras: Extras, option: str) -> Attached:
         name,
         url.rstrip("/"),
         model,
-        extras.template_kwargs,
-        extras.reasoning_end,
-        extras.judge_reasoning,
+        options.template_kwargs,
+        options.reasoning_end,
+        options.judge_reasoning,
     )
 
 
 def _args_without_engine(name: str, option: str) -> ModelError:
     return ModelError(
         f"remove {option.removeprefix('--')}.args: they are for engines started here, not for "
-        f"{_shown(name)}"
+        f"{_hide_secrets(name)}"
     )
 
 
-def _shown(name: str) -> str:
+def _hide_secrets(name: str) -> str:
     """A name for messages, without possible keys: a URL's password, and all after ``?``."""
     place, mark, _ = without_credentials(name).partition("?")
     return f"{place}?[...]" if mark else place
 
 
-def expanded(name: str) -> Path:
+def expand_home(name: str) -> Path:
     """Expand ``~`` in a path if such a home exists, which ``Path.expanduser`` insists on."""
     return Path(os.path.expanduser(name))  # noqa: PTH111

@@ -105,12 +105,12 @@ def discover() -> dict[str, ProvidedModel]:
 
     Each call asks the extensions again, since their models may depend on the environment.
     """
-    names = extensions.Names("models")
+    names = extensions.UniqueNames("models")
     models: dict[str, ProvidedModel] = {}
-    for extension in extensions.known():
+    for extension in extensions.load_all():
         if not extension.has(PROVIDE):
             continue
-        with extensions.blamed(extension):
+        with extensions.blame(extension):
             provided = list(vars(extension.module)[PROVIDE]())
         for model in provided:
             _require_usable(model, extension.origin)
@@ -151,7 +151,7 @@ def names_for(option: str) -> list[str]:
     ]
 
 
-def why_unknown(name: str, option: str) -> str:
+def explain_unknown(name: str, option: str) -> str:
     """Why no extension provides a name of this form; empty if provided names look different."""
     prefix, colon, _ = name.partition(":")
     siblings = []

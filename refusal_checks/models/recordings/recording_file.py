@@ -18,26 +18,26 @@ from refusal_checks.core.records import Completion
 from refusal_checks.core.settings import RecordingTable
 from refusal_checks.core.text import clean, count
 from refusal_checks.io.data_files import header, read_rows, require_in_data
-from refusal_checks.models.names import Replay
+from refusal_checks.models.model_names import Replay
 from refusal_checks.models.recordings import inspect_logs
 from refusal_checks.models.recordings.columns import (
-    answer_in,
-    columns_of,
-    key_of,
-    text_of,
+    find_columns,
+    format_value,
+    read_answer,
+    read_key,
 )
 from refusal_checks.models.recordings.recording import Recording
 
 USUAL = RecordingTable()
 
 
-def read(
+def read_recording(
     model: Replay, prompts: Iterable[Prompt], table: RecordingTable = USUAL
 ) -> Recording:
     """Read the answers to these prompts from a file of recorded answers."""
     path, meanings = model.path, table.meanings
     rows = _rows(path, table)
-    columns = columns_of(path, rows, table.columns)
+    columns = find_columns(path, rows, table.columns)
     for field in ("completion", "label", "finish_reason"):
         if columns.get(field) in table.where:
             raise DataError(
@@ -54,9 +54,9 @@ def read(
     contents: list[tuple[str, str]] = []
     for number, row in enumerate(rows, 1):
         where = f"{path}: row {number}"
-        said = answer_in(where, row, columns, model, meanings)
-        key = key_of(where, row, columns.get("id"))
-        text = key_of(where, row, columns.get("prompt"))
+        said = read_answer(where, row, columns, model, meanings)
+        key = read_key(where, row, columns.get("id"))
+        text = read_key(where, row, columns.get("prompt"))
         if text in requests:
             places = {("", text), (key, text)}
         elif key in ids:
@@ -68,8 +68,8 @@ def read(
             answers[place] = (*answers.get(place, ()), said)
         contents.append((key or text, said.text))
 
-    answered_by = text_of(rows[0].get("model"))
-    first = key_of(f"{path}: row 1", rows[0], columns.get("id"))
+    answered_by = format_value(rows[0].get("model"))
+    first = read_key(f"{path}: row 1", rows[0], columns.get("id"))
     return Recording(
         path, answers, texts, first, clean(answered_by, 100), _repeats(contents)
     )
@@ -90,18 +90,18 @@ def _repeats(contents: Sequence[tuple[str, str]]) -> str:
 def _rows(path: Path, table: RecordingTable) -> Sequence[Mapping[str, Any]]:
     """A file's rows, or those with given values by column; all must be of one model."""
     rows = (
-        inspect_logs.rows_of(path, table.partial)
+        inspect_logs.read_log(path, table.partial)
         if path.suffix == ".eval"
         else read_rows(path)
     )
     for column, value in table.where.items():
         where = f"{path}: recording.where {column}={value}"
-        values = {text_of(row.get(column)) for row in rows} - {""}
+        values = {format_value(row.get(column)) for row in rows} - {""}
         if not values:
             require_in_data(column, header(rows), where)
         require_in_data(value, values, where, "value")
-        rows = [row for row in rows if text_of(row.get(column)) == value]
-    models = list(dict.fromkeys(text_of(row.get("model")) for row in rows))
+        rows = [row for row in rows if format_value(row.get(column)) == value]
+    models = list(dict.fromkeys(format_value(row.get("model")) for row in rows))
     names = [clean(model, 100) for model in models if model]
     if len(names) > 1:
         raise DataError(

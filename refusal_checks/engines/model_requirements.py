@@ -8,10 +8,10 @@ from refusal_checks.core.errors import ModelError, network_reason
 from refusal_checks.models.identity import cached_commit
 from refusal_checks.models.model_files import (
     argument_values,
-    classes,
+    classifier_config,
     configuration,
 )
-from refusal_checks.models.names import Served
+from refusal_checks.models.model_names import Served
 from refusal_checks.models.token_files import tokenizer_files
 from refusal_checks.models.weights import PATIENCE
 
@@ -34,7 +34,7 @@ def missing_template(model: Served, option: str) -> str:
     """What to do if the model that ``option`` names has no chat template; empty if it has one."""
     is_elsewhere = not ELSEWHERE.isdisjoint(argument_values(model.args))
     # Files that an extension makes are not here before they are needed.
-    if model.weights or is_elsewhere or classes(model):
+    if model.weights or is_elsewhere or classifier_config(model):
         return ""
     files = tokenizer_files(model)
     if not files.are_there or files.have_template:
