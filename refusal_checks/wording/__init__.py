@@ -1,6 +1,6 @@
 """All that is said about a run, in words: one place to reword it.
 
-``gate_sentences`` speaks of one gate, ``failures`` of the prompts that it failed on, ``remarks`` of the
-run beside its gates, and ``release`` answers whether it may ship. Texts are safe lines without
+``gate_sentences`` speaks of one gate, ``failures`` of the prompts that it failed on, ``remarks`` of
+the run beside its gates, and ``release`` answers whether it may ship. Texts are safe lines without
 control characters; each medium escapes them for itself.
 """

@@ -35,7 +35,7 @@ def provide(monkeypatch: pytest.MonkeyPatch) -> Provide:
         vars(module)["provide"] = lambda: models
         module.provide.__module__ = module.__name__
         acme = Extension("models", "acme-gates 1.0", module)
-        monkeypatch.setattr(extensions, "known", lambda: (acme,))
+        monkeypatch.setattr(extensions, "load_all", lambda: (acme,))
 
     return install
 
