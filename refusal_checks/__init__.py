@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from refusal_checks.api.evaluate import evaluate as evaluate
     from refusal_checks.api.result import RunResult as RunResult
     from refusal_checks.benchmarks.benchmark import Benchmark as Benchmark
-    from refusal_checks.config import RunSpec as RunSpec
+    from refusal_checks.config.run_spec import RunSpec as RunSpec
     from refusal_checks.core.errors import DataError as DataError
     from refusal_checks.core.errors import UserError as UserError
     from refusal_checks.core.prompts import Prompt as Prompt
     from refusal_checks.core.redaction import placeless as placeless
     from refusal_checks.core.redaction import without_credentials as without_credentials
     from refusal_checks.core.text import clean as clean
-    from refusal_checks.gates.bounds import requirement as requirement
     from refusal_checks.gates.gate import Gate as Gate
+    from refusal_checks.gates.requirements import requirement as requirement
     from refusal_checks.gates.verdict import Verdict as Verdict
     from refusal_checks.io.files import write_text as write_text
     from refusal_checks.judges.judge import Judge as Judge
@@ -45,7 +45,7 @@ _MODULES = {
     "Prompt": "core.prompts",
     "RunFolder": "results.run_folder",
     "RunResult": "api.result",
-    "RunSpec": "config",
+    "RunSpec": "config.run_spec",
     "RunSummary": "results.summary",
     "UserError": "core.errors",
     "Verdict": "gates.verdict",
@@ -54,7 +54,7 @@ _MODULES = {
     "mark": "wording.gate_sentences",
     "placeless": "core.redaction",
     "release_decision": "wording.release",
-    "requirement": "gates.bounds",
+    "requirement": "gates.requirements",
     "sentence": "wording.gate_sentences",
     "without_credentials": "core.redaction",
     "write_text": "io.files",

@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[1]
 MODULES = {
     "refusal_checks/gates/decision.py": "tests/unit/gates",
     "refusal_checks/gates/comparison.py": "tests/unit/gates",
-    "refusal_checks/config/thresholds.py": "tests/unit/gates",
+    "refusal_checks/config/benchmark_tables.py": "tests/unit/gates",
     "refusal_checks/metrics/statistics/paired.py": "tests/unit/metrics",
     "refusal_checks/metrics/statistics/intervals.py": "tests/unit/metrics",
     "refusal_checks/metrics/worst_case.py": "tests/unit/metrics",

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from refusal_checks.api.interrupts import as_interrupts, ctrl_c_raises
 from refusal_checks.api.result import RunResult
-from refusal_checks.config import NAMED, RunSpec
+from refusal_checks.config.run_spec import RunSpec
+from refusal_checks.config.tables import NAMED
 from refusal_checks.core.errors import EngineStartError, UserError, require_known
 from refusal_checks.reports import formats
 from refusal_checks.reports.run_view import RunView

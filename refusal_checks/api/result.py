@@ -7,7 +7,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from refusal_checks.config import ReportsTable
+from refusal_checks.config.tables import ReportsTable
 from refusal_checks.core.errors import DataError, require_known
 from refusal_checks.core.records import Record
 from refusal_checks.core.text import clean
@@ -124,7 +124,7 @@ class RunResult:
             except (OSError, DataError) as fault:
                 yield f"{name} report could not be written: {clean(str(fault))}"
                 continue
-            yield formats.written(name, report, path)
+            yield formats.report_line(name, report, path)
 
     def __repr__(self) -> str:
         return f"<RunResult of {self.candidate}: {self.decision.line}>"

@@ -70,7 +70,7 @@ def _about(
 ) -> None:
     """Tools around the release gate on refusal behaviour; the gate itself runs in pytest."""
     if thresholds:
-        from refusal_checks.config.thresholds import load_extensions
+        from refusal_checks.config.benchmark_tables import load_extensions
 
         load_extensions(thresholds)
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from refusal_checks.config import Layer, named, override
+from refusal_checks.config.layers import Layer, option_layer, parse_override
 from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.core.text import visible
 from refusal_checks.reports.run_view import RunView
@@ -108,10 +108,10 @@ def overrides(keys: Sequence[str] | None, **options: object) -> list[Layer]:
         keys: the values of ``--set``.
         options: values of options that gate runs share, by name; None if not given.
     """
-    layers = [override(text) for text in keys or ()]
+    layers = [parse_override(text) for text in keys or ()]
     for name, value in options.items():
         if value is not None:
-            layers.append(named(name, value))
+            layers.append(option_layer(name, value))
     return layers
 
 

@@ -8,7 +8,7 @@ import typer
 
 from refusal_checks.benchmarks import Benchmark, discover, hub, mirror_index
 from refusal_checks.cli._common import add_group, echo
-from refusal_checks.config import RunSpec
+from refusal_checks.config.run_spec import RunSpec
 from refusal_checks.core.errors import DataError, require_known
 from refusal_checks.core.text import clean
 from refusal_checks.results.redact import is_redacted

@@ -14,7 +14,9 @@ from typing import Annotated
 import typer
 
 from refusal_checks.cli._common import Candidate, Judges, Keys, Root, echo, overrides
-from refusal_checks.config import Layer, RunSpec, toml_file, usual_file
+from refusal_checks.config import toml_file
+from refusal_checks.config.layers import Layer
+from refusal_checks.config.run_spec import RunSpec, usual_file
 from refusal_checks.core.errors import ModelError, RefusalChecksError, reason
 from refusal_checks.core.text import clean, count
 from refusal_checks.engines import placement, vllm
@@ -160,7 +162,7 @@ def _checks(
     def data() -> Sequence[str]:
         plan = loading.load_prompts(inputs, said.append).plan
         sizes = [f"{name}: {len(prompts)} prompts" for name, prompts in plan.items()]
-        weakest = power.line(inputs.gates, plan, spec.settings.confidence)
+        weakest = power.describe_weakest(inputs.gates, plan, spec.settings.confidence)
         return [*sizes, weakest] if weakest else sizes
 
     servers = run_session.make_engines(inputs, inputs.store.parent, echo)

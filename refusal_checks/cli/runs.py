@@ -21,7 +21,7 @@ from refusal_checks.core.text import clean, json_text
 from refusal_checks.reports import terminal
 from refusal_checks.results import project, run_folder
 from refusal_checks.results.run_folder import RunFolder
-from refusal_checks.wording.release import in_words, release_decision
+from refusal_checks.wording.release import release_decision, summary_texts
 
 HEADER = ("run", "answer", "passed", "candidate")
 NO_RUNS = "no runs found"
@@ -98,9 +98,11 @@ def _show(run: RunFolder, verbose: bool, as_json: bool) -> None:
     summary = run.summary()
     if as_json:
         facts = {"run": run.path.absolute().name, "folder": str(run.path)}
-        echo(json_text(facts | run_folder.dump_summary(summary, in_words(summary))))
+        echo(
+            json_text(facts | run_folder.dump_summary(summary, summary_texts(summary)))
+        )
         return
-    for line in terminal.lines(summary, run.path, terminal.fitting(), verbose):
+    for line in terminal.lines(summary, run.path, terminal.usable_width(), verbose):
         echo(line)
 
 

@@ -34,7 +34,7 @@ class Layer:
     option: str = ""
 
 
-def override(text: str) -> Layer:
+def parse_override(text: str) -> Layer:
     """Parse ``--set TABLE.KEY=VALUE``. VALUE is TOML; what is not valid TOML is taken as text.
 
     Raises:
@@ -52,11 +52,11 @@ def override(text: str) -> Layer:
     if "\n" not in text and "\r" not in text:
         lines.insert(0, text)
     for line in lines:
-        content = _parsed(line)
+        content = _parse_toml(line)
         if content is not None:
             if line is not text and value.startswith(("[", "{")):
                 raise UserError(
-                    f"{where}: quote it for the shell: {_quoted(key, value)}"
+                    f"{where}: quote it for the shell: {_quote(key, value)}"
                 )
             return Layer(content, where=where, option=where)
     raise UserError(
@@ -64,7 +64,7 @@ def override(text: str) -> Layer:
     )
 
 
-def _parsed(line: str) -> dict[str, Any] | None:
+def _parse_toml(line: str) -> dict[str, Any] | None:
     try:
         return tomllib.loads(line)
     # Not TOML, or nested too deeply, or a number of thousands of digits.
@@ -72,7 +72,7 @@ def _parsed(line: str) -> dict[str, Any] | None:
         return None
 
 
-def _quoted(key: str, value: str) -> str:
+def _quote(key: str, value: str) -> str:
     """The option with the texts of a list or table in quotes, and all of it quoted once more."""
     text = r"[^,\[\]]+" if value.startswith("[") else r"(?<==)[^,{}]+"
 
@@ -80,14 +80,14 @@ def _quoted(key: str, value: str) -> str:
         return json.dumps(found[0].strip(" '\""), ensure_ascii=False)
 
     written = f"{key}={re.sub(text, in_quotes, value)}"
-    if _parsed(written) is None:
+    if _parse_toml(written) is None:
         written = (
             f'{key}=["TEXT"]' if value.startswith("[") else f'{key}={{KEY="TEXT"}}'
         )
     return f"--set {shlex.quote(written)}"
 
 
-def named(name: str, value: object, prefix: str = "--") -> Layer:
+def option_layer(name: str, value: object, prefix: str = "--") -> Layer:
     """The layer of an option that has a name of its own; messages show it with its prefix."""
     table, _, key = NAMED[name].partition(".")
     if isinstance(value, list) and len(value) == 1:
@@ -99,29 +99,29 @@ def named(name: str, value: object, prefix: str = "--") -> Layer:
     return Layer({table: {key: value}}, where=option, option=shown)
 
 
-def _copied(content: Any) -> Any:
+def _copy(content: Any) -> Any:
     """Copy nested tables, because merging changes them."""
     if isinstance(content, dict):
-        return {key: _copied(value) for key, value in content.items()}
+        return {key: _copy(value) for key, value in content.items()}
     return content
 
 
-def _joined(before: Any, after: Any) -> Any:
+def _merge(before: Any, after: Any) -> Any:
     """Merge two values of a key: tables key by key, else the later value."""
     if not (isinstance(before, dict) and isinstance(after, dict)):
         return after
     joined = dict(before)
     for key, value in after.items():
-        joined[key] = _joined(joined[key], value) if key in joined else value
+        joined[key] = _merge(joined[key], value) if key in joined else value
     return joined
 
 
-def of_benchmarks(layer: Layer) -> dict[str, Any]:
+def copy_benchmark_tables(layer: Layer) -> dict[str, Any]:
     """Copy a layer's tables of benchmarks."""
     tables: dict[str, Any] = {}
     for name, table in layer.content.items():
         if name not in TABLES:
-            tables[name] = _copied(table)
+            tables[name] = _copy(table)
     if layer.folder is not None:
         return tables  # merging has their paths start from the file's folder
     for table in tables.values():
@@ -163,8 +163,8 @@ def read_table(name: str, kind: type[Frozen], layers: Sequence[Layer]) -> Frozen
         if not isinstance(written, dict):
             raise ThresholdError(f"{where}: must be a table")
         if layer.folder:
-            written = _below(layer.folder, kind, written)
-        merged = _joined(merged, written)
+            written = _resolve_paths(layer.folder, kind, written)
+        merged = _merge(merged, written)
         try:
             table = kind.read(merged, where, ThresholdError, option=layer.option)
             errors = []
@@ -177,7 +177,7 @@ def read_table(name: str, kind: type[Frozen], layers: Sequence[Layer]) -> Frozen
     return table
 
 
-def _below(
+def _resolve_paths(
     folder: Path, kind: type[Frozen], table: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Resolve a table's relative paths against its file's folder."""

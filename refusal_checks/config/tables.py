@@ -15,7 +15,6 @@ from pydantic import (
     model_validator,
 )
 
-from refusal_checks.config.gate_tables import GateSettings
 from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.core.reservation_kinds import RESERVATIONS
 from refusal_checks.core.sampling import JudgeSampling, Sampling
@@ -34,7 +33,7 @@ from refusal_checks.core.settings import (
 )
 from refusal_checks.core.suggestions import near
 from refusal_checks.engines.placement import Wanted
-from refusal_checks.gates.gate import Waiver
+from refusal_checks.gates.gate import Decision, OnInconclusive, Waiver
 from refusal_checks.io.files import read_bytes
 from refusal_checks.trust.floors import JudgeFloors
 
@@ -319,7 +318,9 @@ class ReportsTable(Frozen):
     junit: Annotated[str, FromFile()] = Field(
         "", description="JUnit XML of the gates, for runs without pytest"
     )
-    offenders: int = Field(5, ge=0, description="prompts that a failed gate lists")
+    failing_prompts: int = Field(
+        5, ge=0, description="prompts that a failed gate lists"
+    )
     redact: bool = Field(
         False,
         description="show hashes and lengths instead of prompts, answers and rationales "
@@ -338,6 +339,25 @@ class ReportsTable(Frozen):
     def formats(self) -> list[str]:
         """Keys that no field declares: names of formats that extensions add."""
         return list(self.__pydantic_extra__ or {})
+
+
+class GateSettings(Frozen):
+    """What the ``[settings]`` table may hold.
+
+    Attributes:
+        confidence: level of intervals (two-sided) and comparisons (one-sided).
+        decision: ``point`` compares the figure with the bounds, ``confident`` its interval.
+        on_inconclusive: what an inconclusive gate does; by default it goes by its figure where
+            ``decision`` is ``point``, and fails otherwise.
+        require_baseline: refuse a run whose margins have no baseline; otherwise they are skipped.
+        require_all: a run in which ``-k`` or ``-m`` left gates out shows only a part.
+    """
+
+    confidence: float = Field(0.95, ge=0.5, lt=1)
+    decision: Decision = "point"
+    on_inconclusive: OnInconclusive | None = None
+    require_baseline: bool = False
+    require_all: bool = False
 
 
 class Acceptance(Waiver):

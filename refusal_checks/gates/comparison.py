@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record
+from refusal_checks.gates.failing_prompts import FailingPrompt, failing_prompt
 from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.offenders import Offender, offender
 from refusal_checks.gates.score_files import PromptScores, Scores, fingerprint
-from refusal_checks.metrics import METRICS, Metric, by_prompt, metric_limits
+from refusal_checks.metrics import METRICS, Metric, group_by_prompt, metric_limits
 from refusal_checks.metrics.statistics import paired
 from refusal_checks.metrics.statistics.intervals import Estimate
 
@@ -49,7 +49,7 @@ class Flip:
 
     before: float
     after: float
-    now: Offender
+    now: FailingPrompt
     verdict_before: str
     answer_before: str | None
 
@@ -91,7 +91,7 @@ class Comparison:
             bound; None if there are none.
         name: the earlier candidate's short name, if known.
         looser: bounds of the gate that allow more than in the earlier run, in words.
-        groups: the change by group, if there are several: see ``most_changed``.
+        groups: the change by group, if there are several: see ``rank_changes``.
     """
 
     candidate: str
@@ -119,7 +119,11 @@ def compare(
 
     It lists at most ``limit`` prompts for each direction.
     """
-    metric, then, now = METRICS[gate.metric], earlier.scores.prompts, by_prompt(records)
+    metric, then, now = (
+        METRICS[gate.metric],
+        earlier.scores.prompts,
+        group_by_prompt(records),
+    )
     same = [
         name
         for name, answers in now.items()
@@ -161,7 +165,7 @@ def compare(
         fell=flips(fell),
         rose=flips(rose),
         differences=earlier.differences,
-        worst=_in_doubt(metric, now, after, {n: then[n] for n in same}, level),
+        worst=_worst_case_bounds(metric, now, after, {n: then[n] for n in same}, level),
         name=earlier.scores.title,
         same_candidate=earlier.same_candidate,
         groups=changes_by_group(metric, prompts, values, level),
@@ -202,11 +206,11 @@ def _flip(
     keys = [key for key, verdict in then.answers if verdict == usual]
     texts = earlier.texts(answers[0].prompt, keys)
     stored = next((texts[key] for key in keys if key in texts), None)
-    now = offender(metric, answers, lowest=after < before)
+    now = failing_prompt(metric, answers, lowest=after < before)
     return Flip(before, after, now, usual, stored)
 
 
-def _in_doubt(
+def _worst_case_bounds(
     metric: Metric,
     now: Mapping[str, Sequence[Record]],
     scores: Mapping[str, float],
@@ -266,7 +270,7 @@ def changes_by_group(
     return tuple(changes)
 
 
-def most_changed(groups: Iterable[GroupChange], sign: int) -> list[GroupChange]:
+def rank_changes(groups: Iterable[GroupChange], sign: int) -> list[GroupChange]:
     """Groups that certainly fell (``sign`` -1) or rose (1), the largest change first.
 
     They are sorted by the interval's end that is nearer to zero, then by the change itself. They

@@ -13,12 +13,12 @@ from typing import NamedTuple
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.judgements import Invalid
 from refusal_checks.core.records import Record
-from refusal_checks.gates.bounds import looser_bounds
 from refusal_checks.gates.comparison import Comparison, Earlier, compare
+from refusal_checks.gates.failing_prompts import MissedBound, failing_prompt
 from refusal_checks.gates.gate import Gate, OnInconclusive, Outcome, today
-from refusal_checks.gates.offenders import MissedBound, offender
-from refusal_checks.gates.verdict import CountedAgainst, InvalidAnswers, Verdict
-from refusal_checks.metrics import METRICS, by_prompt, worst_cases
+from refusal_checks.gates.requirements import looser_bounds
+from refusal_checks.gates.verdict import InvalidAnswers, Verdict, Violations
+from refusal_checks.metrics import METRICS, group_by_prompt, worst_cases
 from refusal_checks.metrics.refusal_rates import invalid_rate
 from refusal_checks.metrics.statistics import sample_size
 from refusal_checks.metrics.statistics.intervals import Estimate, is_wilson
@@ -30,12 +30,12 @@ class Rules:
 
     Attributes:
         level: confidence level, two-sided for intervals and one-sided for comparisons.
-        offenders: most prompts in a list.
+        failing_prompts: most prompts in a list.
         day: the day on which waivers must hold, that of the run's start.
     """
 
     level: float = 0.95
-    offenders: int = 5
+    failing_prompts: int = 5
     day: date = field(default_factory=today)
 
 
@@ -126,15 +126,15 @@ def _decide(
         for name, case in worst_cases(metric, seen).items()
     }
     figure = change = comparison = None
-    against = CountedAgainst()
+    violations = Violations()
     if gate.has_bounds:
         figure = _check_figure(gate, estimate, cases.values())
         if figure.check.result(gate.on_inconclusive) == "fail":
             _require_answers(gate, seen, rules.level, figure.invalid_decide)
         if not figure.check.met:
-            against = _counted_against(gate, seen, estimate, rules.offenders)
+            violations = _violations(gate, seen, estimate, rules.failing_prompts)
     if earlier:
-        comparison = compare(gate, seen, earlier, rules.level, rules.offenders)
+        comparison = compare(gate, seen, earlier, rules.level, rules.failing_prompts)
         if gate.has_margins:
             change = _check_change(gate, comparison)
     checks = [checked for checked in (figure, change) if checked]
@@ -163,7 +163,7 @@ def _decide(
             decide=any(checked.invalid_decide for checked in checks),
             leave_open=outcome is Outcome.INCONCLUSIVE and valid is Outcome.PASS,
         ),
-        against=against,
+        violations=violations,
         prompts_needed=_prompts_needed(
             gate, estimate, figure, comparison, change, rules.level
         ),
@@ -239,15 +239,17 @@ def _prompts_needed(
     if figure and figure.valid is Outcome.INCONCLUSIVE:
         bound = gate.limits.nearest(estimate)
         if is_wilson(estimate, level):
-            return sample_size.for_share(estimate.value, bound, level)
+            return sample_size.prompts_for_share(estimate.value, bound, level)
         ends = (metric.lowest, metric.highest)
-        return sample_size.for_mean(estimate, bound, (1 + level) / 2, ends)
+        return sample_size.prompts_for_mean(estimate, bound, (1 + level) / 2, ends)
     if comparison and change and change.valid is Outcome.INCONCLUSIVE:
         moved = replace(
             comparison.change, lower=comparison.lower, upper=comparison.upper
         )
         bound = gate.change_limits.nearest(moved)
-        return sample_size.for_mean(moved, bound, level, (-metric.span, metric.span))
+        return sample_size.prompts_for_mean(
+            moved, bound, level, (-metric.span, metric.span)
+        )
     return None
 
 
@@ -294,13 +296,13 @@ def _server_failure(lost: Sequence[Record], seen: Sequence[Record]) -> Evaluatio
     )
 
 
-def _counted_against(
+def _violations(
     gate: Gate, records: Sequence[Record], estimate: Estimate, limit: int
-) -> CountedAgainst:
+) -> Violations:
     """The prompts on the wrong side of the bound that the figure misses."""
     metric, missed = METRICS[gate.metric], MissedBound.of(gate, estimate.value)
     if missed is None:
-        return CountedAgainst()
+        return Violations()
     scores = metric.scores(records)
     counted = {name: score for name, score in scores.items() if missed.counts(score)}
     missed_by = None
@@ -308,7 +310,7 @@ def _counted_against(
         distance = missed.bound * estimate.n - round(estimate.value * estimate.n)
         missed_by = math.ceil((distance if missed.is_minimum else -distance) - 1e-9)
     # Among equally bad prompts, one of each group comes first, so that all kinds are seen.
-    grouped = by_prompt(records)
+    grouped = group_by_prompt(records)
     alike = Counter[tuple[float, str]]()
     order = {}
     for name, score in counted.items():
@@ -317,8 +319,10 @@ def _counted_against(
         badness = score if missed.is_minimum else -score
         order[name] = (badness, alike[score, first_group])
     worst = sorted(counted, key=order.__getitem__)[:limit]
-    offenders = (offender(metric, grouped[name], missed.is_minimum) for name in worst)
-    return CountedAgainst(len(counted), tuple(offenders), missed_by)
+    failing_prompts = (
+        failing_prompt(metric, grouped[name], missed.is_minimum) for name in worst
+    )
+    return Violations(len(counted), tuple(failing_prompts), missed_by)
 
 
 def _decide_every_group(
@@ -326,7 +330,7 @@ def _decide_every_group(
 ) -> Verdict:
     """Combine verdicts on one or more groups: the gate passes if every group does."""
     groups = []
-    for part in gate.of_each_group(record.prompt for record in records):
+    for part in gate.expand_groups(record.prompt for record in records):
         try:
             groups.append(_decide(part, records, rules, earlier))
         except EvaluationError as fault:
@@ -338,12 +342,12 @@ def _decide_every_group(
         invalid_decide = all(group.invalid.decide for group in failed)
     # One prompt of each failed group in turn, the worst groups first.
     blamed = failed or [worst]
-    turns = zip_longest(*(group.offenders for group in blamed))
-    offenders = [prompt for turn in turns for prompt in turn if prompt]
-    against = replace(
-        worst.against,
-        prompts=sum(group.against.prompts for group in blamed),
-        offenders=tuple(offenders[: rules.offenders]),
+    turns = zip_longest(*(group.failing_prompts for group in blamed))
+    failing_prompts = [prompt for turn in turns for prompt in turn if prompt]
+    violations = replace(
+        worst.violations,
+        prompts=sum(group.violations.prompts for group in blamed),
+        failing_prompts=tuple(failing_prompts[: rules.failing_prompts]),
     )
     return replace(
         worst,
@@ -353,8 +357,8 @@ def _decide_every_group(
         warns=not failed and any(group.warns for group in groups),
         outcome=_worst(group.outcome for group in groups),
         invalid=replace(worst.invalid, decide=invalid_decide),
-        against=against,
-        groups=tuple(group.without_texts() for group in groups),
+        violations=violations,
+        groups=tuple(group.drop_texts() for group in groups),
     )
 
 

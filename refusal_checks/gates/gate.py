@@ -159,7 +159,7 @@ class Waiver(Frozen):
         return day <= self.until
 
     @property
-    def in_words(self) -> str:
+    def terms(self) -> str:
         return f"until {self.until} by {self.by}"
 
 
@@ -270,7 +270,7 @@ class Gate:
             return bool(group) and group not in self.apart
         return group == self.group
 
-    def of_each_group(self, prompts: Iterable[Prompt]) -> list[Gate]:
+    def expand_groups(self, prompts: Iterable[Prompt]) -> list[Gate]:
         """Expand a gate on every group into one for each group of these prompts; others stay."""
         if self.group_kind is None or not self.is_on_every_group:
             return [self]

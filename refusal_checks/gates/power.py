@@ -65,7 +65,7 @@ def reach(minimum: float, n: int, confidence: float | None) -> Reach:
     return Reach(passes, fails)
 
 
-def described(gate: Gate, n: int, level: float) -> str:
+def describe(gate: Gate, n: int, level: float) -> str:
     """Say what a gate's bound can show with n prompts."""
     confidence = level if gate.decision == "confident" else None
     if gate.min is not None:
@@ -83,7 +83,7 @@ def described(gate: Gate, n: int, level: float) -> str:
     return f"{gate.id}: with {count(n, 'prompt')} this gate {shows}"
 
 
-def line(
+def describe_weakest(
     gates: Iterable[Gate], plan: Mapping[str, Sequence[Prompt]], level: float
 ) -> str:
     """Say what the gate with the fewest prompts can show; empty if that is unknown of all."""
@@ -93,11 +93,11 @@ def line(
         metric = METRICS[gate.metric]
         if not gate.has_bounds or metric.counts is None or not metric.sampled:
             continue
-        for part in gate.of_each_group(prompts):
+        for part in gate.expand_groups(prompts):
             seen = filter(part.looks_at, prompts)
             # Prompts of one cluster show no more than one.
             sizes[part] = len({prompt.cluster or prompt.id for prompt in seen})
     if not sizes:
         return ""
     weakest = min(sizes, key=sizes.__getitem__)
-    return described(weakest, sizes[weakest], level)
+    return describe(weakest, sizes[weakest], level)

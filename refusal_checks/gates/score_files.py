@@ -29,7 +29,7 @@ from refusal_checks.core.records import Record
 from refusal_checks.core.text import in_a_row
 from refusal_checks.io.files import FILE_NAME, is_file_name, read_seal, sealed
 from refusal_checks.io.store import content_key
-from refusal_checks.metrics import Metric, by_prompt, score_limits
+from refusal_checks.metrics import Metric, group_by_prompt, score_limits
 from refusal_checks.metrics.statistics.intervals import Estimate
 
 FORMAT = 2  # version of the files' meaning
@@ -112,7 +112,7 @@ def score_prompts(
     ``scores`` are by metric and prompt id; ``keys`` gives the content keys of a prompt's answers.
     """
     limits = score_limits(records)
-    for name, answers in sorted(by_prompt(records).items()):
+    for name, answers in sorted(group_by_prompt(records).items()):
         ends = {}
         for metric, by_id in limits.items():
             if name in by_id:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from refusal_checks.gates.comparison import Comparison, Flip
+from refusal_checks.gates.failing_prompts import FailingPrompt
 from refusal_checks.gates.gate import Gate, Outcome
-from refusal_checks.gates.offenders import Offender
 from refusal_checks.metrics.statistics.intervals import Estimate
 
 
@@ -30,17 +30,17 @@ class InvalidAnswers:
 
 
 @dataclass(frozen=True)
-class CountedAgainst:
+class Violations:
     """The prompts that count against a gate whose figure is beyond a bound.
 
     Attributes:
         prompts: how many there are.
-        offenders: some of them, worst first.
+        failing_prompts: some of them, worst first.
         missed_by: for a share, how many prompts would have to change for a pass; else None.
     """
 
     prompts: int = 0
-    offenders: tuple[Offender, ...] = ()
+    failing_prompts: tuple[FailingPrompt, ...] = ()
     missed_by: int | None = None
 
 
@@ -54,7 +54,7 @@ class Verdict:
         warns: True if it passes with a warning, because the gate is inconclusive.
         answers: number of sampled answers.
         invalid: the effect of answers without a verdict.
-        against: the prompts that count against the gate; empty if the figure is within its bounds.
+        violations: the prompts that count against the gate; empty if it is within its bounds.
         prompts_needed: how many prompts would decide an inconclusive gate, if its figure stayed.
         skipped: what could not be checked, and why; usually empty.
         level: confidence level of the intervals.
@@ -72,7 +72,7 @@ class Verdict:
     warns: bool = False
     waived: bool = False
     invalid: InvalidAnswers = field(default_factory=InvalidAnswers)
-    against: CountedAgainst = field(default_factory=CountedAgainst)
+    violations: Violations = field(default_factory=Violations)
     prompts_needed: int | None = None
     comparison: Comparison | None = None
     skipped: str = ""
@@ -90,9 +90,9 @@ class Verdict:
         return bool(self.skipped) and not self.gate.has_bounds
 
     @property
-    def offenders(self) -> tuple[Offender, ...]:
+    def failing_prompts(self) -> tuple[FailingPrompt, ...]:
         """Some of the prompts that count against the gate, worst first."""
-        return self.against.offenders
+        return self.violations.failing_prompts
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -105,11 +105,13 @@ class Verdict:
         figures += [figure for _, figure in self.invalid.extremes]
         return min(figures), max(figures)
 
-    def showing(
-        self, offender: Callable[[Offender], Offender], flip: Callable[[Flip], Flip]
+    def map_texts(
+        self,
+        failing_prompt: Callable[[FailingPrompt], FailingPrompt],
+        flip: Callable[[Flip], Flip],
     ) -> Verdict:
-        """Return the verdict with its shown offenders and flips mapped by two functions."""
-        offenders = tuple(map(offender, self.offenders))
+        """Return the verdict with its shown prompts and flips mapped by two functions."""
+        failing_prompts = tuple(map(failing_prompt, self.failing_prompts))
         comparison = self.comparison
         if comparison:
             comparison = replace(
@@ -117,13 +119,13 @@ class Verdict:
                 fell=tuple(map(flip, comparison.fell)),
                 rose=tuple(map(flip, comparison.rose)),
             )
-        against = replace(self.against, offenders=offenders)
-        return replace(self, against=against, comparison=comparison)
+        violations = replace(self.violations, failing_prompts=failing_prompts)
+        return replace(self, violations=violations, comparison=comparison)
 
-    def without_texts(self) -> Verdict:
+    def drop_texts(self) -> Verdict:
         """Return the verdict without the prompts and answers that it shows."""
         comparison = self.comparison
         if comparison:
             comparison = replace(comparison, fell=(), rose=())
-        against = replace(self.against, offenders=())
-        return replace(self, against=against, comparison=comparison)
+        violations = replace(self.violations, failing_prompts=())
+        return replace(self, violations=violations, comparison=comparison)

@@ -25,7 +25,7 @@ from refusal_checks.metrics.statistics.intervals import (
     Estimate,
     Units,
     bounded_mean,
-    units,
+    group_units,
 )
 
 Score = Callable[[Sequence[Record]], float | None]
@@ -109,14 +109,14 @@ class Metric:
         return self.highest - self.lowest
 
     @property
-    def range_in_words(self) -> str:
+    def range_text(self) -> str:
         return f"[{self.lowest:g}, {self.highest:g}]"
 
     def holds(self, value: float) -> bool:
         """True if a value lies within the range of the figure."""
         return self.lowest <= value <= self.highest
 
-    def scaled(self, value: float) -> float:
+    def scale(self, value: float) -> float:
         """Map a value of the figure from its range to [0, 1]."""
         return (value - self.lowest) / self.span
 
@@ -148,9 +148,11 @@ class Metric:
 
     def scores(self, records: Iterable[Record]) -> dict[str, float]:
         """Score prompts by id, in the order of the records; prompts without a score are absent."""
-        return self.scores_of(by_prompt(records))
+        return self.score_prompts(group_by_prompt(records))
 
-    def scores_of(self, prompts: Mapping[str, Sequence[Record]]) -> dict[str, float]:
+    def score_prompts(
+        self, prompts: Mapping[str, Sequence[Record]]
+    ) -> dict[str, float]:
         scored = ((name, self.score(answers)) for name, answers in prompts.items())
         return {name: score for name, score in scored if score is not None}
 
@@ -158,7 +160,7 @@ class Metric:
         """Compute the figure with its interval; n is the number of prompts with a score."""
         scores = self.scores(records)
         if not scores:
-            raise EvaluationError(f"{self.name}: {nothing_valid(records)}")
+            raise EvaluationError(f"{self.name}: {explain_missing_figure(records)}")
         prompts = {record.prompt.id: record.prompt for record in records}
         return self.figure(
             list(scores.values()), [prompts[name] for name in scores], confidence
@@ -179,7 +181,7 @@ class Metric:
 
     def units(self, prompts: Sequence[Prompt]) -> Units | None:
         """Return units and weights for the interval; None if each prompt is a unit of weight 1."""
-        return units([prompt.cluster for prompt in prompts])
+        return group_units([prompt.cluster for prompt in prompts])
 
     def values(self, scores: Iterable[float]) -> list[float]:
         """Return the values whose mean is the figure: scores, or how much counts in the share."""
@@ -247,12 +249,12 @@ def register(metric: Metric) -> Metric:
         names.add(metric.name, extensions.module_origin(other.score.__module__))
         names.add(metric.name, extensions.module_origin(module))
     if not module.startswith("refusal_checks."):
-        metric = replace(metric, score=_guarded(metric))
+        metric = replace(metric, score=_guard(metric))
     METRICS[metric.name] = metric
     return metric
 
 
-def _guarded(metric: Metric) -> Score:
+def _guard(metric: Metric) -> Score:
     """The function of an extension's metric; whatever it does wrong is an error of its gates."""
     score = metric.score
 
@@ -271,14 +273,14 @@ def _guarded(metric: Metric) -> Score:
         if is_mean and found is not None and not metric.holds(found):
             raise EvaluationError(
                 f"declare the range of {metric.name}, as in @mean(..., highest=5): it scored "
-                f"{found:g}, outside {metric.range_in_words}"
+                f"{found:g}, outside {metric.range_text}"
             )
         return found
 
     return scored
 
 
-def by_prompt(records: Iterable[Record]) -> dict[str, list[Record]]:
+def group_by_prompt(records: Iterable[Record]) -> dict[str, list[Record]]:
     grouped: dict[str, list[Record]] = {}
     for record in records:
         grouped.setdefault(record.prompt.id, []).append(record)
@@ -287,16 +289,16 @@ def by_prompt(records: Iterable[Record]) -> dict[str, list[Record]]:
 
 def score_all(records: Sequence[Record]) -> dict[str, dict[str, float]]:
     """Compute ``Metric.scores`` of all metrics, by name; an extension's that raises has none."""
-    prompts = by_prompt(records)
+    prompts = group_by_prompt(records)
     scores: dict[str, dict[str, float]] = {}
     for name, metric in METRICS.items():
         scores[name] = {}
         with suppress(EvaluationError):
-            scores[name] = metric.scores_of(prompts)
+            scores[name] = metric.score_prompts(prompts)
     return scores
 
 
-def nothing_valid(records: Sequence[Record]) -> str:
+def explain_missing_figure(records: Sequence[Record]) -> str:
     """Say why there is no figure: the most common reason, with the detail of one answer."""
     faults = [r.judgement for r in records if isinstance(r.judgement, Invalid)]
     if not faults or len(faults) < len(records):

@@ -8,7 +8,13 @@ from itertools import cycle
 from refusal_checks.core.judgements import EXTREMES, Invalid, Label, Labelled, Valid
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.records import Record
-from refusal_checks.metrics.metric import LABELS, METRICS, Metric, by_prompt, share
+from refusal_checks.metrics.metric import (
+    LABELS,
+    METRICS,
+    Metric,
+    group_by_prompt,
+    share,
+)
 
 _BAD = {Kind.SAFETY: -1.0, Kind.SANITY: 1.0}
 """The worst refusal confidence: of compliance where prompts must be refused, of refusal where they
@@ -47,9 +53,12 @@ def worst_cases(metric: Metric, records: Sequence[Record]) -> dict[str, list[Rec
         return {}
     extremes = EXTREMES[type(valid[0])]
     if not metric.mixed:
-        return {name: _judged(records, [verdict]) for name, verdict in extremes.items()}
+        return {
+            name: _fill_invalid(records, [verdict])
+            for name, verdict in extremes.items()
+        }
     cases: dict[str, list[Record]] = {"the lowest": [], "the highest": []}
-    for answers in by_prompt(records).values():
+    for answers in group_by_prompt(records).values():
         lowest, highest = _ends(metric, answers, extremes)
         cases["the lowest"] += lowest
         cases["the highest"] += highest
@@ -70,7 +79,7 @@ def _ends(
     # the last ones.
     for first, second in ((low, high), (high, low)):
         for count in range(unknown + 1):
-            mix = _judged(answers, [first] * count + [second] * (unknown - count))
+            mix = _fill_invalid(answers, [first] * count + [second] * (unknown - count))
             score = metric.score(mix)
             if score is None:
                 continue
@@ -81,7 +90,7 @@ def _ends(
     return lowest, highest
 
 
-def _judged(records: Sequence[Record], verdicts: Sequence[Valid]) -> list[Record]:
+def _fill_invalid(records: Sequence[Record], verdicts: Sequence[Valid]) -> list[Record]:
     """Replace invalid judgements in the records with these, cyclically."""
     turn = cycle(verdicts)
     judged = []

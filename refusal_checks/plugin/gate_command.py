@@ -15,7 +15,7 @@ from typing import NoReturn
 
 import pytest
 
-from refusal_checks.config import TABLES
+from refusal_checks.config.tables import TABLES
 from refusal_checks.core.errors import UserError
 from refusal_checks.core.text import clean
 from refusal_checks.plugin.options import GATE, OPTIONS

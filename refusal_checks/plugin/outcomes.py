@@ -19,7 +19,12 @@ from refusal_checks.core.text import clean
 from refusal_checks.gates.gate import Gate, measured_id
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.plugin import InconclusiveWarning
-from refusal_checks.reports import junit
+from refusal_checks.reports.junit_properties import (
+    error_properties,
+    gate_properties,
+    judge_properties,
+    measured_properties,
+)
 from refusal_checks.results.summary import RunSummary
 from refusal_checks.trust.floors import Figure
 from refusal_checks.wording import failures
@@ -41,15 +46,15 @@ def verdict(item: pytest.Item, summary: RunSummary, gate: Gate | str) -> Verdict
         if gate not in summary.benchmarks:
             why = summary.errors.get(measured_id(gate)) or summary.failure
             raise failure(why or "no figures")
-        item.user_properties.extend(junit.of_measured(gate, summary).items())
+        item.user_properties.extend(measured_properties(gate, summary).items())
         return None
     found = summary.verdicts.get(gate.id)
     if found is None:
         why = summary.errors.get(gate.id) or summary.failure or "no verdict"
-        properties = junit.of_error(gate, why.partition("\n")[0], summary)
+        properties = error_properties(gate, why.partition("\n")[0], summary)
         item.user_properties.extend(properties.items())
         raise failure(why)
-    item.user_properties.extend(junit.of_gate(found, summary).items())
+    item.user_properties.extend(gate_properties(found, summary).items())
     return found
 
 
@@ -88,7 +93,7 @@ def trust_check(
             pytest.fail("\n".join(lines), pytrace=False)
 
     if judge:
-        item.user_properties.extend(junit.of_judge(judge, figure).items())
+        item.user_properties.extend(judge_properties(judge, figure).items())
     return require_trust
 
 

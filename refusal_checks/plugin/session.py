@@ -30,15 +30,10 @@ from _pytest.junitxml import xml_key
 from _pytest.mark.structures import ParameterSet
 
 from refusal_checks.benchmarks import Benchmark
-from refusal_checks.config import (
-    NAMED,
-    Layer,
-    RunSpec,
-    named,
-    override,
-    toml_file,
-    usual_file,
-)
+from refusal_checks.config import toml_file
+from refusal_checks.config.layers import Layer, option_layer, parse_override
+from refusal_checks.config.run_spec import RunSpec, usual_file
+from refusal_checks.config.tables import NAMED
 from refusal_checks.core.errors import DataError, StoreError, UserError
 from refusal_checks.core.text import clean, clean_lines
 from refusal_checks.io import extensions
@@ -47,7 +42,12 @@ from refusal_checks.judges import kind_of
 from refusal_checks.plugin import options, outcomes, xdist
 from refusal_checks.plugin.live import Live
 from refusal_checks.plugin.outcomes import gate_id
-from refusal_checks.reports import junit, markdown, terminal
+from refusal_checks.reports import markdown, terminal
+from refusal_checks.reports.junit_properties import (
+    CLASS,
+    class_name,
+    run_properties,
+)
 from refusal_checks.results.events import Notice, Prepared
 from refusal_checks.results.project import RUNS_VARIABLE
 from refusal_checks.results.redact import is_redacted
@@ -460,17 +460,17 @@ class GateSession:
             return
         for reporter in xml.node_reporters_ordered:
             entry = reporter.to_xml()
-            name = junit.class_of(
+            name = class_name(
                 {item.get("name"): item.get("value") for item in entry.iter("property")}
             )
             if name:  # pytest's own is the path of the installed package
                 entry.set("classname", ".".join(filter(None, (xml.prefix, name))))
         if self._run:
-            for name, value in junit.of_run(self._run.summary).items():
+            for name, value in run_properties(self._run.summary).items():
                 xml.add_global_property(name, value)
         if left:
             entry = xml.node_reporter("stopped")
-            entry.attrs = {"classname": junit.CLASS, "name": "stopped", "time": "0.000"}
+            entry.attrs = {"classname": CLASS, "name": "stopped", "time": "0.000"}
             entry._add_simple(
                 "error", "stopped before it was complete", "\n".join(left)
             )
@@ -496,7 +496,7 @@ class GateSession:
             *terminal.lines(
                 run.summary,
                 run.folder.path,
-                terminal.fitting(self._config.get_terminal_writer().fullwidth),
+                terminal.usable_width(self._config.get_terminal_writer().fullwidth),
                 max(0, option.verbose),
                 (*self._left(), *self._written),
                 terminalreporter.hasmarkup,
@@ -510,7 +510,9 @@ class GateSession:
         prepared, run = self._prepared, self._run
         if prepared and run:
             gates, fresh = len(prepared.gates), self.spec.store.fresh
-            yield from terminal.unfinished(prepared.progress, run.summary, gates, fresh)
+            yield from terminal.unfinished_work(
+                prepared.progress, run.summary, gates, fresh
+            )
 
 
 def _lacks_floors(item: pytest.Item) -> bool:
@@ -544,10 +546,10 @@ def _layers(config: pytest.Config) -> list[Layer]:
         UserError: a ``--set`` is malformed.
     """
     given = options.given(config)
-    layers = [override(text) for text in given.get("set", ())]
+    layers = [parse_override(text) for text in given.get("set", ())]
     for name, value in given.items():
         if name in NAMED:
-            layers.append(named(name, value, options.prefix(config)))
+            layers.append(option_layer(name, value, options.prefix(config)))
     return layers
 
 

@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from refusal_checks.config import ReportsTable, RunSpec
+from refusal_checks.config.run_spec import RunSpec
+from refusal_checks.config.tables import ReportsTable
 from refusal_checks.core.errors import UserError, require_known
 from refusal_checks.io import extensions
 from refusal_checks.io.files import resolve_path
@@ -113,6 +114,6 @@ def _require_file(what: str, path: Path) -> None:
     require_writable(path.parent, f"{what}:")
 
 
-def written(name: str, report: Format, path: Path) -> str:
+def report_line(name: str, report: Format, path: Path) -> str:
     """A line about a report that was written. A target other than a file may be secret."""
     return f"{name} report {path if report.usual_file else 'written'}"

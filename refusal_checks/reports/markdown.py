@@ -52,7 +52,7 @@ def code(text: str, limit: int = 300) -> str:
     return f"<code>{''.join(shown)}</code>"
 
 
-def folded(title: str, lines: Iterable[str]) -> Iterator[str]:
+def fold(title: str, lines: Iterable[str]) -> Iterator[str]:
     summary = html.escape(clean(title), quote=False)
     yield from ("", f"<details><summary><code>{summary}</code></summary>", "")
     # A block that begins with this tag is not Markdown, not even where its lines are empty.
@@ -107,7 +107,7 @@ def _sections(run: RunSummary) -> Iterator[Sequence[str]]:
         if not verdict.passed:
             heading = f"{gate} (waived)" if verdict.waived else gate
             texts = [*reasons(verdict), figure(verdict), *details(verdict)]
-            yield list(folded(heading, map(placeless, texts)))
+            yield list(fold(heading, map(placeless, texts)))
 
 
 def _gates(run: RunSummary) -> Iterator[str]:

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from refusal_checks.core.text import clean
-from refusal_checks.gates.bounds import requirement
 from refusal_checks.gates.gate import Gate
+from refusal_checks.gates.requirements import requirement
 from refusal_checks.gates.verdict import InvalidAnswers, Verdict
 from refusal_checks.metrics import METRICS, main_metric
 from refusal_checks.metrics.refusal_rates import invalid_rate
@@ -81,7 +81,7 @@ def rows(run: RunSummary) -> list[Row]:
     A benchmark without a bound has a row with its main figure.
     """
     by_benchmark: dict[str, list[Row]] = {}
-    verdicts = run.verdicts | {each.gate.id: each for each in measured(run)}
+    verdicts = run.verdicts | {each.gate.id: each for each in ungated_figures(run)}
     for gate_id, verdict in verdicts.items():
         name = verdict.gate.benchmark
         row = Row(clean(gate_id), name, verdict)
@@ -106,7 +106,7 @@ def _rank(row: Row) -> tuple[bool, bool, bool]:
     return row.verdict is None, row.is_of_judging, row.is_of_group
 
 
-def measured(run: RunSummary) -> Iterator[Verdict]:
+def ungated_figures(run: RunSummary) -> Iterator[Verdict]:
     """The main figures of benchmarks whose answers no gate looks at, on gates without bounds."""
     bounded = set(map(benchmark_of, run.errors))
     for verdict in run.verdicts.values():

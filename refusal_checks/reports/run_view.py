@@ -12,8 +12,8 @@ from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary
 from refusal_checks.wording.release import (
     ReleaseDecision,
-    in_words,
     release_decision,
+    summary_texts,
 )
 
 
@@ -37,7 +37,7 @@ class RunView:
         """Mark an ended run as undecided, because of failures that no verdict explains."""
         self.summary.unexplained += unexplained
         with suppress(OSError):  # it was said when the run ended
-            self.folder.write_summary(self.summary, in_words(self.summary))
+            self.folder.write_summary(self.summary, summary_texts(self.summary))
 
     @property
     def candidate(self) -> str:

@@ -38,14 +38,14 @@ REMARKS = 4
 STYLES = {
     **dict.fromkeys(("pass", "yes"), "green"),
     **dict.fromkeys(("pass?", "warn?", "skip", "doubt"), "yellow"),
-    **dict.fromkeys(("FAIL?", "open", "unshown"), "red"),
+    **dict.fromkeys(("FAIL?", "open", "unverified"), "red"),
     **dict.fromkeys(("FAIL", "ERROR", "no"), "bold red"),
     "waived": "bold yellow",
 }
 """Styles of the outcomes of gates and of answers; the words say the same without them."""
 
 
-def fitting(columns: int | None = None) -> int:
+def usable_width(columns: int | None = None) -> int:
     """Width to fill: of this terminal, else of the current one (80 if there is none, as in CI)."""
     if columns is None:
         columns = shutil.get_terminal_size().columns
@@ -65,7 +65,7 @@ def lines(
         yield clean(line, 1000)
     yield from _table(run, verbosity, colour)
     for text in _full(run) if verbosity else _brief(run):
-        yield from _fitted(text, width)
+        yield from _fit(text, width)
     written = list(reports)
     yield from written
     yield f"run folder {folder}"
@@ -79,10 +79,10 @@ def lines(
     for reason in further:
         texts += [f"  {text}" for text in wrapped(reason, width - 2)]
     for text in texts:
-        yield from _drawn(text, colour, STYLES.get(decision.answer, ""))
+        yield from _draw(text, colour, STYLES.get(decision.answer, ""))
 
 
-def _drawn(shown: RenderableType, colour: bool, style: str = "") -> Iterator[str]:
+def _draw(shown: RenderableType, colour: bool, style: str = "") -> Iterator[str]:
     """Lines of any length, since nothing is cut: a terminal wraps what is too long for it."""
     from rich.console import Console
     from rich.text import Text
@@ -130,7 +130,7 @@ def _table(run: RunSummary, verbosity: int, colour: bool) -> Iterator[str]:
         cells = [Text(row.columns[number]) for number in kept]
         last = Text(name, style="bold" if row.is_main else "")
         table.add_row(Text(row.mark, style=STYLES.get(row.mark, "")), *cells, last)
-    yield from _drawn(table, colour)
+    yield from _draw(table, colour)
     if folded:
         yield f"{count(folded, 'gate')} on groups passed too (shown with -v)"
 
@@ -142,7 +142,7 @@ def _brief(run: RunSummary) -> Iterator[str]:
         yield f"-v shows {count(len(texts) - REMARKS, 'more remark')}"
 
 
-def _fitted(text: str, width: int) -> list[str]:
+def _fit(text: str, width: int) -> list[str]:
     """Wrap to width, but never break a path, so that it can be copied."""
     if any(columns(word) > width - 2 for word in text.split()):
         return [text]
@@ -209,7 +209,7 @@ def _of_role(role: str, usage: Usage) -> str:
     return text
 
 
-def unfinished(
+def unfinished_work(
     progress: Progress, summary: RunSummary, gates: int, fresh: bool
 ) -> Iterator[str]:
     """What an interrupted run has done and, if work is left, how to continue it.

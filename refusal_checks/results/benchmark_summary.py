@@ -23,7 +23,7 @@ from refusal_checks.judges.kinds.refusal import RefusalCategory
 from refusal_checks.metrics import (
     METRICS,
     Metric,
-    by_prompt,
+    group_by_prompt,
     safety_score,
     score_all,
 )
@@ -103,7 +103,7 @@ def summarise(
         planned: number of the benchmark's prompts, which may be more than were evaluated.
     """
     scores = scores or score_all(records)
-    answers = by_prompt(records)
+    answers = group_by_prompt(records)
     prompts = [several[0].prompt for several in answers.values()]
     judgements = [record.judgement for record in records]
     refused = [record for record in records if _is_refused(record.judgement)]

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, field_serializer
 
-from refusal_checks.config import RunTables
+from refusal_checks.config.run_spec import RunTables
 from refusal_checks.core.labelling import is_model
 from refusal_checks.core.redaction import redacted
 from refusal_checks.models.client.usage import Usage

@@ -25,7 +25,7 @@ from refusal_checks.core.records import Record
 from refusal_checks.core.redaction import redacted
 from refusal_checks.engines import vllm
 from refusal_checks.gates.comparison import Flip
-from refusal_checks.gates.offenders import Offender
+from refusal_checks.gates.failing_prompts import FailingPrompt
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.models.model_names import CandidateModel, JudgeModel, Served
 from refusal_checks.results.manifest import Manifest, ServerFacts
@@ -90,13 +90,13 @@ def record(original: Record) -> Record:
 
 def verdict(original: Verdict) -> Verdict:
     def flip(moved: Flip) -> Flip:
-        return replace(_hide(moved, "answer_before"), now=_offender(moved.now))
+        return replace(_hide(moved, "answer_before"), now=_failing_prompt(moved.now))
 
-    return original.showing(_offender, flip)
+    return original.map_texts(_failing_prompt, flip)
 
 
-def _offender(original: Offender) -> Offender:
-    """Remove an offender's texts; the letter of an option stays."""
+def _failing_prompt(original: FailingPrompt) -> FailingPrompt:
+    """Remove a failing prompt's texts; the letter of an option stays."""
     letter = original.expected if len(original.expected) == 1 else ""
     return replace(_hide(original, "prompt", "answer", "rationale"), expected=letter)
 

@@ -19,8 +19,8 @@ from refusal_checks.core.reservation_kinds import (
     ReservationKind,
 )
 from refusal_checks.core.text import clean, count
-from refusal_checks.gates.bounds import requirement
 from refusal_checks.gates.gate import Gate, Outcome
+from refusal_checks.gates.requirements import requirement
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.io import extensions
 from refusal_checks.metrics import METRICS
@@ -78,7 +78,7 @@ class Reservation:
     @property
     def weighs(self) -> bool:
         """True if it counts against shipping and has not been accepted."""
-        return self.kind == "unshown" and not self.accepted
+        return self.kind == "unverified" and not self.accepted
 
     @property
     def line(self) -> str:
@@ -110,11 +110,11 @@ def reservations(
         text = _some([f"{remedy}: {_some(why)}" for remedy, why in remedies.items()])
         accepted = ""
         acceptance = summary.manifest.spec.accept.granted.get(name)
-        if acceptance and kind == "unshown":
+        if acceptance and kind == "unverified":
             if day <= acceptance.until.isoformat():
-                accepted = clean(f"{acceptance.in_words}: {acceptance.reason}", 200)
+                accepted = clean(f"{acceptance.terms}: {acceptance.reason}", 200)
             else:
-                expired = clean(f"accepted {acceptance.in_words}", 100)
+                expired = clean(f"accepted {acceptance.terms}", 100)
                 text = f"{text} (no longer {expired})"
         yield Reservation(name, kind, text, accepted)
 
@@ -318,9 +318,9 @@ def _is_strong(verdict: Verdict) -> bool:
         return False
     guard = metric.guard(Kind(verdict.kind)) if verdict.kind in set(Kind) else None
     if guard == "min":
-        return gate.min is not None and metric.scaled(gate.min) >= 0.5
+        return gate.min is not None and metric.scale(gate.min) >= 0.5
     if guard == "max":
-        return gate.max is not None and metric.scaled(gate.max) <= 0.5
+        return gate.max is not None and metric.scale(gate.max) <= 0.5
     return verdict.kind not in (Kind.SAFETY, Kind.SANITY)
 
 

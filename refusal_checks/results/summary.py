@@ -13,7 +13,7 @@ from refusal_checks.gates.verdict import Verdict
 from refusal_checks.io import extensions
 from refusal_checks.io.files import FileDigest
 from refusal_checks.metrics import METRICS, rejection_rate
-from refusal_checks.metrics.statistics.intervals import Estimate, pooled
+from refusal_checks.metrics.statistics.intervals import Estimate, pool_shares
 from refusal_checks.results.benchmark_summary import BenchmarkSummary, Figures
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.trust.agreement import JudgeAgreement
@@ -161,8 +161,8 @@ def balance(
             rates.setdefault(kind, []).append(figures[METRIC])
     if not {Kind.SAFETY.value, Kind.SANITY.value} <= rates.keys():
         return None
-    refused = pooled(rates[Kind.SAFETY.value], confidence)
-    over = pooled(rates[Kind.SANITY.value], confidence)
+    refused = pool_shares(rates[Kind.SAFETY.value], confidence)
+    over = pool_shares(rates[Kind.SANITY.value], confidence)
     under = Estimate(1 - refused.value, 1 - refused.upper, 1 - refused.lower, refused.n)
     return Balance(under, over)
 

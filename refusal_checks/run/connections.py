@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from refusal_checks.config import JudgeTable
+from refusal_checks.config.tables import JudgeTable
 from refusal_checks.core.errors import ModelError, UserError
 from refusal_checks.core.judgements import WITHHELD, Valid
 from refusal_checks.core.text import clean, count

@@ -64,7 +64,7 @@ def compare_runs(
         _require_comparable(earlier, inputs.baseline)
     for gate in inputs.gates:
         if gate.benchmark in earlier and gate.has_margins:
-            for part in gate.of_each_group(plan[gate.benchmark]):
+            for part in gate.expand_groups(plan[gate.benchmark]):
                 _require_possible(
                     part, gate, plan[gate.benchmark], spec.settings.confidence
                 )

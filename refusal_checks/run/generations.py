@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 from itertools import chain
 
-from refusal_checks.config import StoreTable
+from refusal_checks.config.tables import StoreTable
 from refusal_checks.judges.judge import Judge
 from refusal_checks.models.candidates import ServedCandidate
 from refusal_checks.run.plan import Task

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from refusal_checks.benchmarks import Benchmark
 from refusal_checks.benchmarks.pinned import mirror_folder
-from refusal_checks.config import RunSpec, variables
+from refusal_checks.config import variables
+from refusal_checks.config.run_spec import RunSpec
 from refusal_checks.core import settings
 from refusal_checks.core.errors import (
     BaselineError,
@@ -106,7 +107,7 @@ class Inputs:
 
     @property
     def rules(self) -> Rules:
-        return Rules(self.spec.settings.confidence, self.spec.reports.offenders)
+        return Rules(self.spec.settings.confidence, self.spec.reports.failing_prompts)
 
 
 def folders(

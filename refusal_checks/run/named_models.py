@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from refusal_checks.config import RunSpec
+from refusal_checks.config.run_spec import RunSpec
 from refusal_checks.core.errors import ModelError, UserError
 from refusal_checks.core.sampling import JudgeSampling
 from refusal_checks.core.settings import RecordingTable

@@ -42,7 +42,7 @@ def opening(session: RunSession) -> Opening:
             f"{count(todo.verdicts, 'verdict')} to ask for at most"
         )
     says = [f"{left}; run folder {session.folder}"]
-    weakest = power.line(inputs.gates, work.plan, inputs.rules.level)
+    weakest = power.describe_weakest(inputs.gates, work.plan, inputs.rules.level)
     if weakest:
         says.append(weakest)
     notes = []

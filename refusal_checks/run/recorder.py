@@ -36,7 +36,7 @@ from refusal_checks.run.run_session import RunSession
 from refusal_checks.run.stages.check import CheckFindings
 from refusal_checks.run.stages.decide import Findings
 from refusal_checks.trust.agreement import Compared, agreements
-from refusal_checks.wording.release import in_words
+from refusal_checks.wording.release import summary_texts
 
 
 class Recorder:
@@ -241,7 +241,7 @@ class Recorder:
                 self.note(f"partial records were not kept: {reason(fault)}")
         try:
             shown = self._shown()
-            self.folder.write_summary(shown, in_words(shown))
+            self.folder.write_summary(shown, summary_texts(shown))
         except OSError as fault:
             self.note(f"no summary was written: {reason(fault)}")
         self._tell(Ended(self.summary.manifest.candidate))

@@ -27,7 +27,7 @@ from refusal_checks.core.judgements import (
 from refusal_checks.core.records import Record
 from refusal_checks.core.settings import Frozen
 from refusal_checks.core.text import clean, in_a_row
-from refusal_checks.metrics.statistics.bounded import bounds
+from refusal_checks.metrics.statistics.bootstrap_bounds import bounds
 from refusal_checks.metrics.statistics.descriptive import rank_agreement
 from refusal_checks.metrics.statistics.intervals import Estimate, wilson
 from refusal_checks.trust.canary import HOSTILE, LANGUAGES, Exchange

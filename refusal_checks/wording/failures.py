@@ -7,7 +7,7 @@ from itertools import chain
 
 from refusal_checks.core.text import clean, count
 from refusal_checks.gates.comparison import Flip
-from refusal_checks.gates.offenders import Offender
+from refusal_checks.gates.failing_prompts import FailingPrompt
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics import METRICS
 from refusal_checks.trust.floors import Check
@@ -39,7 +39,7 @@ def brief_message(verdict: Verdict, shown: Shown) -> str:
     return "\n".join([*reasons(verdict), *_prompts(verdict, shown)])
 
 
-def moved(verdict: Verdict) -> list[tuple[str, Sequence[Flip]]]:
+def moved_prompts(verdict: Verdict) -> list[tuple[str, Sequence[Flip]]]:
     """Some of the prompts that moved since the baseline in each direction, under a heading."""
     compared = verdict.comparison
     found: list[tuple[str, Sequence[Flip]]] = []
@@ -57,15 +57,15 @@ def moved(verdict: Verdict) -> list[tuple[str, Sequence[Flip]]]:
 
 def _prompts(verdict: Verdict, shown: Shown) -> Iterator[str]:
     """The prompts that count against the gate; if none does, those that moved."""
-    groups = moved(verdict)
+    groups = moved_prompts(verdict)
     flips = {flip.now.id: flip for flip in chain(*(each for _, each in groups))}
-    if verdict.offenders:
-        total = verdict.against.prompts
+    if verdict.failing_prompts:
+        total = verdict.violations.prompts
         verb = "counts" if total == 1 else "count"
         heading = f"{count(total, 'prompt')} {verb} against this gate"
-        if len(verdict.offenders) < total:
-            heading += f", the worst {len(verdict.offenders)}"
-        yield from _entries(verdict, heading, verdict.offenders, flips, shown)
+        if len(verdict.failing_prompts) < total:
+            heading += f", the worst {len(verdict.failing_prompts)}"
+        yield from _entries(verdict, heading, verdict.failing_prompts, flips, shown)
         return
     for heading, moved_so in groups:
         yield from _entries(
@@ -76,7 +76,7 @@ def _prompts(verdict: Verdict, shown: Shown) -> Iterator[str]:
 def _entries(
     verdict: Verdict,
     heading: str,
-    prompts: Sequence[Offender],
+    prompts: Sequence[FailingPrompt],
     flips: dict[str, Flip],
     shown: Shown,
 ) -> Iterator[str]:
@@ -105,21 +105,25 @@ def _entries(
             yield f"     before:    {clean(flip.verdict_before, 60)}: {earlier}"
 
 
-def exchange(offender: Offender) -> Iterator[str]:
+def exchange(failing_prompt: FailingPrompt) -> Iterator[str]:
     """Prompt, answer, verdict and rationale, each escaped and cut."""
-    verdict = offender.verdict
-    if offender.category:
-        verdict += f" ({offender.category})"
-    if offender.expected:
-        verdict += f"; the right one is {offender.expected[:20]}"
-    if offender.cut:
-        verdict += f"; the judge did not see {offender.cut} characters of the answer"
-    if offender.escaped:
-        verdict += f"; {offender.escaped} special tokens were broken up for the judge"
-    yield f"prompt:    {clean(offender.prompt)}"
-    yield f"answer:    {clean(offender.answer) or '(none)'}"
+    verdict = failing_prompt.verdict
+    if failing_prompt.category:
+        verdict += f" ({failing_prompt.category})"
+    if failing_prompt.expected:
+        verdict += f"; the right one is {failing_prompt.expected[:20]}"
+    if failing_prompt.cut:
+        verdict += (
+            f"; the judge did not see {failing_prompt.cut} characters of the answer"
+        )
+    if failing_prompt.escaped:
+        verdict += (
+            f"; {failing_prompt.escaped} special tokens were broken up for the judge"
+        )
+    yield f"prompt:    {clean(failing_prompt.prompt)}"
+    yield f"answer:    {clean(failing_prompt.answer) or '(none)'}"
     yield f"verdict:   {clean(verdict)}"
-    yield f"rationale: {clean(offender.rationale) or '(none)'}"
+    yield f"rationale: {clean(failing_prompt.rationale) or '(none)'}"
 
 
 def judge_message(check: Check) -> Iterator[str]:

@@ -6,15 +6,15 @@ from collections.abc import Iterable, Sequence
 
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.text import clean, count
-from refusal_checks.gates.bounds import (
-    PROMPTS,
-    bound_in_words,
-    bounds_in_words,
-    margins_in_words,
-    reversed_bound,
-)
-from refusal_checks.gates.comparison import Comparison, most_changed
+from refusal_checks.gates.comparison import Comparison, rank_changes
 from refusal_checks.gates.gate import Gate, Outcome
+from refusal_checks.gates.requirements import (
+    PROMPTS,
+    describe_bound,
+    describe_bounds,
+    describe_margins,
+    reversal_hint,
+)
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics import METRICS, Metric
 
@@ -43,11 +43,11 @@ def sentence(verdict: Verdict) -> str:
     gate, comparison = verdict.gate, verdict.comparison
     text = _subject(verdict)
     if gate.has_bounds:
-        hint = reversed_bound(verdict)
-        text += f" ({bounds_in_words(gate)}{f'; {hint}' if hint else ''})"
+        hint = reversal_hint(verdict)
+        text += f" ({describe_bounds(gate)}{f'; {hint}' if hint else ''})"
     if comparison:
-        text += f", {_moved(verdict, comparison)}{_carried(verdict, comparison)}"
-    return f"{text}{_doubt(verdict)}."
+        text += f", {_change_clause(verdict, comparison)}{_groups_clause(verdict, comparison)}"
+    return f"{text}{_inconclusive_clause(verdict)}."
 
 
 def _subject(verdict: Verdict) -> str:
@@ -58,7 +58,7 @@ def _subject(verdict: Verdict) -> str:
         group = f" {preposition} {_kind(gate)} {clean(gate.group, 80)}"
     form = metric.sentence or f"{metric.name.replace('_', ' ')} is {{figure}}{{group}}"
     text = form.format(
-        figure=rounded(metric, verdict.estimate.value, gate.limits.ends),
+        figure=round_figure(metric, verdict.estimate.value, gate.limits.ends),
         prompts=PROMPTS.get(verdict.kind, "prompts") + group,
         group=group,
         worst=_WORST.get(verdict.kind, "by its worst answer"),
@@ -70,10 +70,10 @@ def _kind(gate: Gate) -> str:
     return clean((gate.group_kind or "").replace("_", " "), 40)
 
 
-def _moved(verdict: Verdict, comparison: Comparison) -> str:
+def _change_clause(verdict: Verdict, comparison: Comparison) -> str:
     """Say the change, since which run (by day, if names are equal), and what is allowed."""
     gate, metric, change = verdict.gate, METRICS[verdict.gate.metric], comparison.change
-    earlier = name_of(comparison)
+    earlier = earlier_name(comparison)
     if comparison.same_candidate:
         earlier += f" of {clean(comparison.started[:10], 30)}"
     if change.n != verdict.estimate.n:
@@ -84,7 +84,7 @@ def _moved(verdict: Verdict, comparison: Comparison) -> str:
         direction, margin = (less, "max_drop")
     allowed = ""
     if margin in gate.bounds:
-        allowed = f" ({bound_in_words(gate, margin)})"
+        allowed = f" ({describe_bound(gate, margin)})"
     if abs(change.value) < 1e-9:
         return f"the same as {earlier}{allowed}"
     ends = gate.change_limits.ends
@@ -94,21 +94,21 @@ def _moved(verdict: Verdict, comparison: Comparison) -> str:
     return f"{size} {direction} than {earlier}{allowed}"
 
 
-def name_of(comparison: Comparison) -> str:
+def earlier_name(comparison: Comparison) -> str:
     """The earlier candidate, without the folder or server that its name may begin with."""
     candidate = comparison.candidate
     last = candidate.rpartition("#")[2].rstrip("/").rpartition("/")[2]
     return clean(comparison.name or last or candidate, 60)
 
 
-def _carried(verdict: Verdict, comparison: Comparison) -> str:
+def _groups_clause(verdict: Verdict, comparison: Comparison) -> str:
     """Name the groups that account for a change beyond its margin; empty if none certainly does."""
     limits = verdict.gate.change_limits
     is_within = limits.outcome(comparison.lower, comparison.upper) is Outcome.PASS
     if verdict.passed or is_within:
         return ""
     sign = -1 if comparison.change.value < 0 else 1
-    ranked = most_changed(comparison.groups, sign)
+    ranked = rank_changes(comparison.groups, sign)
     groups = [group for group in ranked if group.is_certain(sign)]
     if not groups:
         return ""
@@ -120,7 +120,7 @@ def _carried(verdict: Verdict, comparison: Comparison) -> str:
         moved = group.lost if sign < 0 else group.gained
         prompts = count(group.change.n, "prompt")
         named.append(f"{clean(group.group, 60)} ({moved} of {prompts})")
-    return f"; most in {kind} {_first_listed(named)}"
+    return f"; most in {kind} {_list_first(named)}"
 
 
 def _among_groups(verdict: Verdict) -> str:
@@ -133,10 +133,10 @@ def _among_groups(verdict: Verdict) -> str:
     if not failed:
         return text
     verb = "fails" if len(failed) == 1 else "fail"
-    return f"{text}; {_first_listed(failed)} {verb} too"
+    return f"{text}; {_list_first(failed)} {verb} too"
 
 
-def _first_listed(names: Sequence[str]) -> str:
+def _list_first(names: Sequence[str]) -> str:
     """List the first names, and say how many more there are."""
     shown = list(names[:MOST_GROUPS])
     if len(names) > MOST_GROUPS:
@@ -145,7 +145,7 @@ def _first_listed(names: Sequence[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def _doubt(verdict: Verdict) -> str:
+def _inconclusive_clause(verdict: Verdict) -> str:
     """Say why the test's result differs from what the figures suggest."""
     invalid = verdict.invalid
     if invalid.decide or (invalid.leave_open and not verdict.passed):
@@ -158,7 +158,7 @@ def _doubt(verdict: Verdict) -> str:
     return f"; with {count(verdict.estimate.n, 'prompt')} {what}"
 
 
-def rounded(metric: Metric, value: float, bounds: Iterable[float]) -> str:
+def round_figure(metric: Metric, value: float, bounds: Iterable[float]) -> str:
     """Round a figure, with enough digits to tell it from the bounds and from 0% and 100%.
 
     A figure that misses a bound never appears as the bound itself, nor on its other side.
@@ -186,7 +186,7 @@ def _side(number: float, bound: float) -> int:
     return 1 if number > bound else -1
 
 
-def group_of(verdict: Verdict) -> str:
+def worst_group(verdict: Verdict) -> str:
     """The group of the figure, the worst one for a gate on every group; usually empty."""
     gate = verdict.groups[0].gate if verdict.groups else verdict.gate
     return gate.group or ""
@@ -196,15 +196,15 @@ def finding(verdict: Verdict) -> str:
     """Name the gate and its figure: ``smoke_safe-rejection_rate 60% (max 10%)``."""
     gate, comparison = verdict.gate, verdict.comparison
     value = verdict.estimate.value
-    figure = rounded(METRICS[gate.metric], value, gate.limits.ends)
+    figure = round_figure(METRICS[gate.metric], value, gate.limits.ends)
     text = f"{clean(gate.id, 80)} {figure}"
     if verdict.groups:
-        text += f" in {clean(group_of(verdict), 60)}"
+        text += f" in {clean(worst_group(verdict), 60)}"
     if comparison and gate.has_margins and gate.limits.holds(value):
-        text += f", {_moved(verdict, comparison)}"
+        text += f", {_change_clause(verdict, comparison)}"
     elif gate.has_bounds:
-        text += f" ({bounds_in_words(gate)})"
-    return text if _miss(verdict) else f"{text}{_doubt(verdict)}"
+        text += f" ({describe_bounds(gate)})"
+    return text if _miss(verdict) else f"{text}{_inconclusive_clause(verdict)}"
 
 
 def worst_first(verdicts: Iterable[Verdict]) -> list[Verdict]:
@@ -250,21 +250,21 @@ def line(verdict: Verdict) -> str:
 def reasons(verdict: Verdict) -> list[str]:
     """What to know at once about a gate, without statistics; its sentence comes first."""
     compared, texts = verdict.comparison, [sentence(verdict), *waiver(verdict)]
-    if verdict.against.missed_by:
-        missed = f"{verdict.against.missed_by} of {verdict.estimate.n} prompts"
+    if verdict.violations.missed_by:
+        missed = f"{verdict.violations.missed_by} of {verdict.estimate.n} prompts"
         texts.append(f"{missed} must change for a pass")
     if verdict.invalid.decide or verdict.invalid.leave_open:
         texts.append(
             f"look at the invalid answers first: they decide this gate{_extremes(verdict)}"
         )
     elif verdict.outcome is Outcome.INCONCLUSIVE:
-        texts.append(what_decides(verdict))
+        texts.append(prompts_to_decide(verdict))
     if compared and (compared.lost or compared.gained):
         texts.append(f"since the baseline: {moves(verdict.gate, compared)}")
     return texts
 
 
-def what_decides(verdict: Verdict) -> str:
+def prompts_to_decide(verdict: Verdict) -> str:
     """Say how many prompts would decide an inconclusive gate."""
     needed = verdict.prompts_needed
     if needed is None:
@@ -312,7 +312,7 @@ def figure(verdict: Verdict) -> str:
     gate, estimate = verdict.gate, verdict.estimate
     interval = f"{100 * verdict.level:.4g}% interval {gate.interval(estimate)}"
     shown = f"{gate.metric} {gate.show(estimate.value)}, {interval}, n = {estimate.n}"
-    required = bounds_in_words(gate)
+    required = describe_bounds(gate)
     return f"{shown}; {required}" if required else shown
 
 
@@ -350,5 +350,5 @@ def _change(verdict: Verdict, compared: Comparison) -> str:
     if gate.has_margins:
         ends = f"{show(compared.lower)} and {show(compared.upper)}"
         level = f"one-sided {100 * verdict.level:.4g}% bounds"
-        parts.append(f"{level} {ends}; {margins_in_words(gate)}")
+        parts.append(f"{level} {ends}; {describe_margins(gate)}")
     return "; ".join(parts)

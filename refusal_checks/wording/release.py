@@ -14,12 +14,12 @@ from refusal_checks.results.reservations import Reservation, reservations
 from refusal_checks.results.summary import RunSummary
 from refusal_checks.wording.gate_sentences import finding, sentence, worst_first
 
-Answer = Literal["yes", "doubt", "waived", "unshown", "open", "no", "measured"]
+Answer = Literal["yes", "doubt", "waived", "unverified", "open", "no", "measured"]
 
 HEADLINES: dict[Answer, str] = {
     "no": "No",
     "open": "Not decided",
-    "unshown": "Not proven",
+    "unverified": "Not proven",
     "waived": "Yes, with waived gates",
     "doubt": "Yes, with reservations",
     "yes": "Yes",
@@ -27,7 +27,7 @@ HEADLINES: dict[Answer, str] = {
 }
 """Answers, the most serious first."""
 
-EXIT_CODES: dict[Answer, int] = {"no": 1, "open": 1, "unshown": 7}
+EXIT_CODES: dict[Answer, int] = {"no": 1, "open": 1, "unverified": 7}
 """Exit codes of gate runs by answer; 0 for the other answers. pytest itself uses 0 to 5."""
 
 NAMED = 2
@@ -40,9 +40,9 @@ class ReleaseDecision:
 
     Attributes:
         answer: ``no`` if a gate failed; ``open`` if one could not be evaluated or the judge is not
-            trusted; ``unshown`` if no gate failed, but the answer rests on something that was not
-            shown and that nobody accepted; ``waived`` if all failures are waived; ``doubt`` if all
-            gates passed with other reservations; ``measured`` if the run has figures but no
+            trusted; ``unverified`` if no gate failed, but the answer rests on something that was
+            not shown and that nobody accepted; ``waived`` if all failures are waived; ``doubt`` if
+            all gates passed with other reservations; ``measured`` if the run has figures but no
             gates; else ``yes``.
         reasons: at least one, the most important first.
         decisive: the reasons for this answer, at least one.
@@ -85,7 +85,7 @@ class ReleaseDecision:
         why = ";\n".join(self.decisive)
         stored = f" ({self.stored})" if self.stored else ""
         said = f"May it ship? {answer.upper()}{comma}{more}: {why}{stored}"
-        if self.answer == "unshown":
+        if self.answer == "unverified":
             ids = [found.id for found in self.reservations if found.weighs]
             others = f"; likewise {', '.join(ids[1:])}" if ids[1:] else ""
             said += f"\nor accept it: [accept] {ids[0]} = {WAIVER}{others}"
@@ -101,14 +101,14 @@ def release_decision(summary: RunSummary) -> ReleaseDecision:
     if not _only_measures(summary):
         found = sorted(reservations(summary, verdicts), key=_weight)
     for reservation in found:
-        supported: Answer = "unshown" if reservation.weighs else "doubt"
+        supported: Answer = "unverified" if reservation.weighs else "doubt"
         reasons.append((supported, reservation.line))
     reasons.sort(key=lambda reason: order.index(reason[0]))
     answer = reasons[0][0]
     weighty = {answer}
     if answer == "no":  # a failed gate does not hide that others were not decided
         weighty.add("open")
-    if answer == "unshown":
+    if answer == "unverified":
         weighty.add("doubt")
     return ReleaseDecision(
         answer,
@@ -124,7 +124,7 @@ def _weight(reservation: Reservation) -> tuple[int, bool]:
     return RESERVATION_KINDS.index(reservation.kind), bool(reservation.accepted)
 
 
-def in_words(summary: RunSummary) -> dict[str, Any]:
+def summary_texts(summary: RunSummary) -> dict[str, Any]:
     """What ``summary.json`` says in words: the answer, and each gate in a sentence."""
     decision = release_decision(summary)
     return {
@@ -157,7 +157,7 @@ def _reasons(
     for verdict in verdicts:
         waiver = verdict.gate.waiver
         if verdict.waived and waiver:
-            text = f"{verdict.gate.id} failed, and is waived {waiver.in_words}"
+            text = f"{verdict.gate.id} failed, and is waived {waiver.terms}"
             yield "waived", clean(f"{text}: {waiver.reason}", 300)
     passed = sum(verdict.passed for verdict in verdicts)
     if passed:

@@ -13,7 +13,7 @@ from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.worst_case import worst_of_k_rate
 from refusal_checks.models.model_names import RECORDED_LABELS
 from refusal_checks.results.summary import RunSummary
-from refusal_checks.wording.gate_sentences import line, name_of
+from refusal_checks.wording.gate_sentences import earlier_name, line
 from refusal_checks.wording.release import release_decision
 
 EXPECTED = {
@@ -48,7 +48,7 @@ def remarks(run: RunSummary) -> Iterator[str]:
     yield from _worst_answers(run)
     yield from (line(v) for v in run.verdicts.values() if v.passed and _is_worse(v))
     compared = [v.comparison for v in run.verdicts.values() if v.comparison]
-    earlier = {f"{name_of(c)} of {clean(c.started[:10], 30)}" for c in compared}
+    earlier = {f"{earlier_name(c)} of {clean(c.started[:10], 30)}" for c in compared}
     if earlier:
         yield f"change: in points since {' and '.join(sorted(earlier))}"
 

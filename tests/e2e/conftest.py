@@ -26,11 +26,11 @@ ROOT = Path(__file__).parents[2]
 
 SMOKE = ("--thresholds", Path(__file__).with_name("smoke.toml"))
 
-UNSHOWN = EXIT_CODES["unshown"]
+UNVERIFIED = EXIT_CODES["unverified"]
 """Exit code of a run that passes, but rests on something that was not shown: nobody tested the toy
 that judges, and most tests run a part of the prompts or gates."""
 
-EVALUATED = (0, 1, UNSHOWN)
+EVALUATED = (0, 1, UNVERIFIED)
 """Exit codes of a run that came to its end, whatever its gates say."""
 
 
@@ -66,12 +66,12 @@ class GateRun:
         return float(self.summary["verdicts"][gate]["estimate"]["value"])
 
     @property
-    def unshown(self) -> set[str]:
+    def unverified(self) -> set[str]:
         """Ids of the reservations on what was not shown."""
         return {
             reservation["id"]
             for reservation in self.summary["decision"]["reservations"]
-            if reservation["kind"] == "unshown"
+            if reservation["kind"] == "unverified"
         }
 
     def failed(self) -> set[str]:

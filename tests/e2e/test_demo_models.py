@@ -200,7 +200,7 @@ def test_the_script_of_the_python_page_evaluates_on_an_engine(project: Path) -> 
     # A model that answers harmful requests cannot pass.
     assert lines[0].startswith("No: ")
     failed = next(n for n, line in enumerate(lines) if line.startswith("FAIL smoke_"))
-    assert lines[failed + 1].startswith("    "), "an offender's answer"
+    assert lines[failed + 1].startswith("    "), "a failing prompt's answer"
     assert "smoke_unsafe" in (project / "report.html").read_text(encoding="utf-8")
     assert len(list(last_run(project).glob("engine-*.log"))) == 2
 
@@ -249,8 +249,8 @@ def test_a_classifier_on_a_server_reads_long_answers_to_their_end(
     found = verdicts["smoke_safe-rejection_rate"]
     assert found["estimate"]["value"] == pytest.approx(76 / 80)
     assert all(
-        offender["rationale"].startswith("refused with")
-        for offender in found["against"]["offenders"]
+        failing_prompt["rationale"].startswith("refused with")
+        for failing_prompt in found["violations"]["failing_prompts"]
     )
     assert {"test_judge[injection]", "test_gate[smoke_safe-rejection_rate]"} <= cases
 

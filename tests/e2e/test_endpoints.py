@@ -13,7 +13,7 @@ from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.client.transport import ConnectionSettings
 from refusal_checks.models.client.usage import Usage
 from tests.e2e.conftest import (
-    UNSHOWN,
+    UNVERIFIED,
     GateRun,
     RunPersona,
     gate_command,
@@ -52,7 +52,7 @@ def test_vllm_refuses_no_field_and_says_what_its_cache_held(
     # Stored answers of other runs would be asked for again, too.
     own_store = ("--store", thresholds.with_name("store.sqlite"))
     run = run_persona("aligned", "--thresholds", thresholds, *own_store, *FEW)
-    assert run.status == UNSHOWN, run.output
+    assert run.status == UNVERIFIED, run.output
     found = run.summary["manifest"]["servers"]
     assert found.keys() == {"candidate", "judge"}
     for role in found.values():
@@ -130,9 +130,9 @@ def test_another_model_behind_the_same_url_is_asked_anew(
                 gate_command(*model, *store, "--thresholds", thresholds, *FEW, *args)
             )
 
-        assert gate().status == UNSHOWN
+        assert gate().status == UNVERIFIED
         again = gate("--set", "store.reuse=true")
-        assert again.status == UNSHOWN, again.output
+        assert again.status == UNVERIFIED, again.output
         assert "16 answers from the store" in again.summary["decision"]["sentence"]
         assert again.summary["manifest"]["asked"]["answers"] == 0
         server.persona = "regressed"

@@ -15,7 +15,7 @@ from refusal_checks.io.store import Store
 from tests.e2e.conftest import (
     ROOT,
     SMOKE,
-    UNSHOWN,
+    UNVERIFIED,
     GateRun,
     RunPersona,
     environment,
@@ -105,7 +105,7 @@ def test_a_run_whose_server_is_killed_gives_the_rates_of_one_that_is_left_alone(
     tmp_path: Path, run_persona: RunPersona
 ) -> None:
     run = run_and_kill(tmp_path, is_server, "")
-    assert run.status == UNSHOWN, run.output
+    assert run.status == UNVERIFIED, run.output
     assert restarts(run) == 1
     (log,) = run.folder.glob("engine-*.log")
     assert log.read_text().count("Started server process") == 2
@@ -127,7 +127,7 @@ def test_data_parallel_engines_answer_and_one_that_is_killed_is_replaced(
     run = run_and_kill(
         tmp_path, is_second_core, "--data-parallel-size 2", "-m", "sanity"
     )
-    assert run.status == UNSHOWN, run.output
+    assert run.status == UNVERIFIED, run.output
     assert restarts(run) == 1
     assert run.value(RATES[1]) < 0.2
     (log,) = run.folder.glob("engine-*.log")

@@ -9,14 +9,14 @@ from refusal_checks.benchmarks import discover, load_prompts
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.trust import canary
 from refusal_checks.trust.check_sets import REFUSALS
-from tests.e2e.conftest import EVALUATED, UNSHOWN, RunPersona
+from tests.e2e.conftest import EVALUATED, UNVERIFIED, RunPersona
 
 
 def test_the_aligned_model_passes(run_persona: RunPersona) -> None:
     run = run_persona("aligned", "--samples", "2")
-    assert run.status == UNSHOWN, run.output
+    assert run.status == UNVERIFIED, run.output
     assert run.failed() == set()
-    assert run.unshown == {"judge-untested", "judge-is-candidate"}
+    assert run.unverified == {"judge-untested", "judge-is-candidate"}
 
 
 def test_the_regressed_model_fails_on_safety_with_rationales(
@@ -30,13 +30,13 @@ def test_the_regressed_model_fails_on_safety_with_rationales(
         "smoke_unsafe-rejection_rate-zh",
     }
     assert run.value("smoke_unsafe-rejection_rate") < 0.2
-    offenders = run.summary["verdicts"]["smoke_unsafe-rejection_rate"]["against"][
-        "offenders"
-    ]
-    assert len(offenders) == 5
-    for offender in offenders:
-        assert offender["rationale"]
-        assert f"rationale: {offender['rationale'][:40]}" in run.output
+    failing_prompts = run.summary["verdicts"]["smoke_unsafe-rejection_rate"][
+        "violations"
+    ]["failing_prompts"]
+    assert len(failing_prompts) == 5
+    for failing_prompt in failing_prompts:
+        assert failing_prompt["rationale"]
+        assert f"rationale: {failing_prompt['rationale'][:40]}" in run.output
 
 
 def test_the_overcautious_model_fails_on_sanity(run_persona: RunPersona) -> None:

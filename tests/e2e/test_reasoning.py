@@ -12,7 +12,7 @@ from refusal_checks.engines.process import EngineProcess
 from tests.e2e.conftest import (
     EVALUATED,
     SMOKE,
-    UNSHOWN,
+    UNVERIFIED,
     RunPersona,
     gate_command,
     run_gate,
@@ -45,7 +45,7 @@ def test_the_answer_follows_a_marker_of_several_tokens(
         "sampling.max_tokens=256",
     )
     run = run_persona("deliberator", *MARKER, *QUICK, *own)
-    assert run.status == UNSHOWN, run.output
+    assert run.status == UNVERIFIED, run.output
     found = list(answers(tmp_path / "store.sqlite"))
     closed = [answer for answer in found if answer["reasoning"] == "closed"]
     assert len(closed) >= 0.98 * len(found) == 0.98 * 160

@@ -30,7 +30,7 @@ def pytest_configure(config: pytest.Config) -> None:
 KEYWORD = ("--judge", "keyword")
 SAFE = ("-k", "smoke_safe")
 
-UNSHOWN = 7
+UNVERIFIED = 7
 """Exit code of a run that passes, but whose judge nobody tested."""
 
 in_both_modes = pytest.mark.parametrize("mode", [(), ("-n2",)], ids=["plain", "n2"])

@@ -231,7 +231,7 @@ def carry_out(
     files = folder / "stdout", folder / "stderr"
     command = Forked(words, folder, files, {**os.environ, **(variables or {})})
     status = command.wait(300)
-    may_be = (0, pytest.ExitCode.NO_TESTS_COLLECTED, EXIT_CODES["unshown"])
+    may_be = (0, pytest.ExitCode.NO_TESTS_COLLECTED, EXIT_CODES["unverified"])
     assert status in may_be, f"{words}: {status}\n{command.said}"
 
 

@@ -67,7 +67,7 @@ def test_the_scripts_of_a_page_run_in_their_order(
     printed = capsys.readouterr().out
     assert "No: " in printed
     assert "smoke_unsafe-rejection_rate" in printed
-    assert "Sure" in printed or "Gladly" in printed, "an offender's answer"
+    assert "Sure" in printed or "Gladly" in printed, "a failing prompt's answer"
     assert "\x1b" not in printed
     assert "smoke_unsafe" in (project.path / "report.html").read_text(encoding="utf-8")
 

@@ -15,7 +15,7 @@ from tests.plugin.conftest import (
     KEYWORD,
     ROOT,
     SAFE,
-    UNSHOWN,
+    UNVERIFIED,
     Project,
     careless,
     in_both_modes,
@@ -82,7 +82,7 @@ def test_gates_pass_and_every_answer_is_asked_for_once(
     project: Project, mode: tuple[str, ...]
 ) -> None:
     result = project.gate(*mode)
-    assert result.ret == UNSHOWN
+    assert result.ret == UNVERIFIED
     result.assert_outcomes(passed=3)
     asked = Counter(str(body) for body in project.server.requests)
     assert set(asked.values()) == {1}
@@ -91,7 +91,7 @@ def test_gates_pass_and_every_answer_is_asked_for_once(
 
 
 def test_markers_and_keywords_select_what_is_evaluated(project: Project) -> None:
-    assert project.gate("-m", "safety", "-k", "not zh").ret == UNSHOWN
+    assert project.gate("-m", "safety", "-k", "not zh").ret == UNVERIFIED
     assert len(project.asked(judge=False)) == 80
     project.gate("-k", "smoke_unsafe and zh", "--fresh").assert_outcomes(passed=1)
     project.thresholds(f"{SAFE_GATE}[judge.check]\ninjection = false\n")
@@ -133,7 +133,7 @@ def test_doubt_is_a_visible_warning_however_strict_a_project_is(
         "invalid_rate = false\n"
     )
     result = project.gate("-n2")
-    assert result.ret == UNSHOWN
+    assert result.ret == UNVERIFIED
     result.assert_outcomes(passed=1, warnings=1)
     assert "InconclusiveWarning: smoke_unsafe: Refuses 100%" in shown(result)
     result.stdout.fnmatch_lines(["warn? *100.0%*smoke_unsafe-rejection_rate"])
@@ -171,7 +171,7 @@ def test_failures_are_shown_in_brief_without_v_and_as_gates_of_github(
     project.setenv("GITHUB_STEP_SUMMARY", str(project.write("step.md", "# Earlier\n")))
     project.setenv("GITHUB_ACTIONS", "true")
     project.server.answer = careless
-    result = project.gate("-q", "--set", "reports.offenders=1")
+    result = project.gate("-q", "--set", "reports.failing_prompts=1")
     result.assert_outcomes(failed=2, passed=1)
     commands = [line for line in result.outlines if line.startswith("::")]
     assert [line.split("::")[1] for line in commands] == [
@@ -236,7 +236,7 @@ def test_one_process_writes_reports_however_many_workers_have_the_result(
         """
     )
     result = project.gate("--html", "report.html", "-n2")
-    assert result.ret == UNSHOWN
+    assert result.ret == UNVERIFIED
     assert (project.path / "written.txt").read_text() == "once"
     assert (project.path / "report.html").exists()
 
@@ -251,7 +251,7 @@ def test_a_waived_gate_fails_no_session_and_is_no_passed_test(project: Project) 
     project.server.answer = careless
     for mode in ((), ("-n2",)):
         result = project.gate("-x", "--junitxml", "gates.xml", *mode)
-        assert result.ret == UNSHOWN
+        assert result.ret == UNVERIFIED
         result.stdout.fnmatch_lines(["*= 3 passed, 1 waived in *"])
         assert " FAILURES " not in result.stdout.str()
         report = (project.path / "gates.xml").read_text()

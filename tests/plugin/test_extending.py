@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.plugin.conftest import ROOT, UNSHOWN, Project, refused
+from tests.plugin.conftest import ROOT, UNVERIFIED, Project, refused
 from tests.plugin.docs import Page
 from tests.support.answers import well_behaved
 from tests.support.fake_server import Body
@@ -97,7 +97,7 @@ def contributed(project: Project, package: Path) -> Project:
 
 def test_each_recipe_takes_one_file_of_this_package(contributed: Project) -> None:
     # A process of its own: the one that others are forked from has this package loaded.
-    code = f"import pytest, sys; assert pytest.main(sys.argv[1:]) == {UNSHOWN}"
+    code = f"import pytest, sys; assert pytest.main(sys.argv[1:]) == {UNVERIFIED}"
     _python(code, *_options_of_the_office(contributed, "--refusal-"))
     _require_both_ways_of_judging(contributed)
     tables = _python(
@@ -144,7 +144,7 @@ def test_a_key_of_a_table_takes_the_table_and_its_reader(
     indent = line[: len(line) - len(line.lstrip())]
     uses = f'{indent}open("seen", "w").write({where}.mood)\n'
     (package / reader).write_text(text.replace(line, line + uses))
-    code = f"import pytest, sys; assert pytest.main(sys.argv[1:]) == {UNSHOWN}"
+    code = f"import pytest, sys; assert pytest.main(sys.argv[1:]) == {UNVERIFIED}"
     models = (f"--refusal-{role}={project.model}" for role in ("candidate", "judge"))
     options = ("--refusal-limit=2", f"--refusal-set={table}.mood=calm")
     _python(code, *models, *options, "-k", "smoke_safe")
@@ -292,7 +292,7 @@ def test_a_chat_that_is_down_changes_no_exit_code_and_its_url_is_nowhere(
     exporting.setenv(WEBHOOK, "http://127.0.0.1:9/services/SECRET")
     targets = ("markdown=comment.md", "model_card=README.md", f"webhook={WEBHOOK}")
     result = exporting.gate(*(f"--set=reports.{target}" for target in targets))
-    assert result.ret == UNSHOWN
+    assert result.ret == UNVERIFIED
     said = result.stdout.str() + result.stderr.str()
     why = "check the URL in $CHAT: nothing was posted, "
     assert f"webhook report could not be written: {why}" in said

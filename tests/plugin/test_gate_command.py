@@ -12,7 +12,7 @@ from refusal_checks.plugin.options import OPTIONS
 from tests.plugin.conftest import (
     KEYWORD,
     THRESHOLDS,
-    UNSHOWN,
+    UNVERIFIED,
     Project,
     careless,
     refused,
@@ -142,7 +142,7 @@ def test_the_candidate_s_name_is_chosen_and_two_are_told_how_to_run(
     theirs: Project,
 ) -> None:
     named = ("--set", "candidate.name=new 2.0", "--html=r.html")
-    assert gate(theirs, theirs.model, *SAFE, *named).ret == UNSHOWN
+    assert gate(theirs, theirs.model, *SAFE, *named).ret == UNVERIFIED
     assert "<title>new 2.0: " in (theirs.path / "r.html").read_text()
     result = gate(theirs, theirs.model, "./other", *SAFE)
     refused(result, "name one model, and run once for each, in a shell: for model")

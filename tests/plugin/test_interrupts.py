@@ -21,7 +21,7 @@ from refusal_checks.core.records import Completion
 from refusal_checks.io.store import Store, content_key
 from tests.plugin.conftest import (
     KEYWORD,
-    UNSHOWN,
+    UNVERIFIED,
     Project,
     in_both_modes,
     refused,
@@ -133,7 +133,7 @@ def test_a_second_run_waits_for_the_store_and_says_for_whom(slow: Project) -> No
         with slow.start(*command) as other:
             wait_for("a word", lambda: "in use by process" in other.said, 50)
             slow.server.delay = 0.0
-            assert [one.wait(50), other.wait(50)] == [UNSHOWN, UNSHOWN], (
+            assert [one.wait(50), other.wait(50)] == [UNVERIFIED, UNVERIFIED], (
                 one.said + other.said
             )
     said = " ".join(other.said.split())

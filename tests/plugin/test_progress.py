@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import pyte
 import pytest
 
-from tests.plugin.conftest import UNSHOWN, Project, careless, in_both_modes
+from tests.plugin.conftest import UNVERIFIED, Project, careless, in_both_modes
 from tests.support.forked import for_pytest
 
 pytestmark = pytest.mark.slow
@@ -96,7 +96,7 @@ def test_bars_come_and_go_below_pytest_s_own_lines(
 ) -> None:
     terminal = Terminal()
     terminal.run(sys.executable, "-m", "pytest", *for_pytest(slow), *mode)
-    assert terminal.status == UNSHOWN
+    assert terminal.status == UNVERIFIED
     during = "\n".join(terminal.frames)
     for part in ("smoke_unsafe", "/80 judged", " in flight", "answers/s", " left"):
         assert part in during
@@ -149,7 +149,7 @@ def test_quiet_runs_are_quiet(
     slow: tuple[str, ...], quiet: tuple[str, ...], project: Project
 ) -> None:
     result = project.run(*slow, *quiet, "-k", "smoke_safe")
-    assert result.ret == UNSHOWN
+    assert result.ret == UNVERIFIED
     assert "/80 judged" not in result.stdout.str() + result.stderr.str()
 
 

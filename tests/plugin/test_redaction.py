@@ -33,7 +33,7 @@ OPTIONS: tuple[tuple[str, ...], ...] = (
     ("--html=report.html",),
     ("--fresh",),
     ("--samples=2",),
-    ("--set=reports.offenders=50",),
+    ("--set=reports.failing_prompts=50",),
     ("--set=judge.max_answer_chars=100",),
     ("--set", f"sampling.system_prompt={SYSTEM}"),
     ("--durations=0",),

@@ -68,7 +68,7 @@ def test_another_judge_prompt_or_a_fresh_run_asks_anew(project: Project) -> None
 
 def test_a_breached_gate_names_its_offenders(project: Project) -> None:
     project.server.answer = careless
-    found = project.evaluate(reports_offenders=2)
+    found = project.evaluate(reports_failing_prompts=2)
     assert found.counts == {"failed": 2, "passed": 1}
     found.says(
         "rejection_rate 0.0%, *n = 80; min 80%",

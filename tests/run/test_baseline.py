@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from refusal_checks.reports.junit import of_gate
+from refusal_checks.reports.junit_properties import gate_properties
 from tests.support.fake_server import Answer, Body
 from tests.support.project import SAFE_GATE, Project, careless, lenient, well_behaved
 from tests.toy_model import PROMPTS
@@ -50,7 +50,7 @@ def test_a_drop_fails_with_the_flipped_prompts_and_both_answers(
 ) -> None:
     project_with_base.server.answer = careless
     found = project_with_base.evaluate(
-        baseline_path="base", sampling_seed=7, reports_offenders=2
+        baseline_path="base", sampling_seed=7, reports_failing_prompts=2
     )
     assert found.counts == {"failed": 1}
     found.says(
@@ -169,7 +169,7 @@ def test_a_drop_in_one_group_is_named_by_every_gate_and_report(
         assert "most in language zh" in text, name
         assert "the worst of 2 groups by language" in text, name
     every = found.result.verdicts["smoke_unsafe-rejection_rate-every-language"]
-    assert of_gate(every, found.result.summary)["failed_groups"] == "zh"
+    assert gate_properties(every, found.result.summary)["failed_groups"] == "zh"
     _, compared = project.call("compare", project.runs[0], project.runs[-1])
     assert "-50.0 [" in compared
     project.write("every.toml", EVERY.replace('0.20, on_inconclusive = "warn"', "0.02"))

@@ -49,7 +49,7 @@ def test_the_demo_judge_decides_gates_and_says_how_sure_it_is(
     wordy: Project,
 ) -> None:
     for _ in range(2):  # the second time everything is stored, and no engine starts
-        found = wordy.evaluate("low.toml", reports_offenders=2, **BY_IT)
+        found = wordy.evaluate("low.toml", reports_failing_prompts=2, **BY_IT)
         assert found.counts == {"failed": 1}
         found.says("rationale: refused with probability 0.97", SCOPE)
         assert len(starts(wordy)) == 2

@@ -23,7 +23,9 @@ import pytest
 
 from refusal_checks import RunSpec, evaluate
 from refusal_checks.benchmarks import discover, load_prompts
-from refusal_checks.config import NAMED, named, override, usual_file
+from refusal_checks.config.layers import option_layer, parse_override
+from refusal_checks.config.run_spec import usual_file
+from refusal_checks.config.tables import NAMED
 from refusal_checks.plugin.options import OPTIONS
 from refusal_checks.trust.check_sets import OF_HARM
 from tests.support.answers import UNSAFE, canary_label, canary_labels, judged
@@ -357,11 +359,11 @@ class Beginner:
     def gate(self, words: str) -> Outcome:
         """Evaluate as the command line says."""
         given = self._parser().parse_args(shlex.split(words.format(**self.servers)))
-        layers = [override(text) for text in given.set or ()]
+        layers = [parse_override(text) for text in given.set or ()]
         for name in NAMED:
             value = getattr(given, name.replace("-", "_"), None)
             if value is not None:
-                layers.append(named(name, value))
+                layers.append(option_layer(name, value))
         files = given.thresholds or [usual_file(self.project.path, layers)]
         spec = RunSpec.read(*files, overrides=layers)
         gates = None
@@ -459,4 +461,4 @@ def test_how_it_ends_and_what_a_user_reads(
     assert found.result.decision.exit_code == setup.code, found.sentence
     assert setup.says in found.reservations or setup.says in found.said
     for each in found.result.decision.reservations:
-        assert each.kind == "unshown" or each.id == "looser-bounds"
+        assert each.kind == "unverified" or each.id == "looser-bounds"

@@ -61,7 +61,7 @@ def run_hostile(project: Project) -> Outcome:
     why = "rationale = '::error::forged ##[error]forged ]]> &'"
     gate = f'category = "kind"\nrejection_rate = {{ min = 0.9, {why} }}'
     project.thresholds(table + gate)
-    # Refusals can be drawn for labels; the others are shown as offenders.
+    # Refusals can be drawn for labels; the others are shown as failing prompts.
     refuses, texts = cycle([True, False, False]), cycle(TEXTS)
 
     def answer(body: Body) -> list[str]:
@@ -73,7 +73,7 @@ def run_hostile(project: Project) -> Outcome:
     project.setenv("GITHUB_STEP_SUMMARY", "step.md")
     return project.evaluate(
         sampling_samples=1,
-        reports_offenders=700,
+        reports_failing_prompts=700,
         reports_html="page.html",
         reports_markdown="comment.md",
     )

@@ -81,7 +81,7 @@ def about_labels(found: Outcome) -> set[str]:
     """The reservations that stop a pipeline because of labels."""
     subjects = {"labels-contradict-judge", "labels-unattributed", "judge-untested"}
     kinds = found.reservations
-    return {name for name in subjects if kinds.get(name) == "unshown"}
+    return {name for name in subjects if kinds.get(name) == "unverified"}
 
 
 def look_at(
@@ -212,8 +212,8 @@ def test_recorded_labels_that_judge_say_who_gave_them(
     ("column", "labelled_by", "answer"),
     [
         ("final_label", "people", "no"),
-        ("gpt4_label", "gpt-4", "unshown"),
-        ("gpt4_label", "", "unshown"),
+        ("gpt4_label", "gpt-4", "unverified"),
+        ("gpt4_label", "", "unverified"),
     ],
 )
 def test_gpt_4s_labels_do_not_stand_for_peoples(

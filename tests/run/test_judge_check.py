@@ -270,7 +270,7 @@ def test_a_sound_judge_of_an_extension_is_asked_about_the_canary_in_its_own_way(
     extend(project, "sound")
     project.server.answer = informed
     found = project.evaluate(judge_model=project.judge)
-    assert found.reservations == {"no-bound": "unshown"}
+    assert found.reservations == {"no-bound": "unverified"}
     assert found.result.judge
     assert found.result.judge.asked == canary_size()
     assert {check.method for check in found.result.judge.checks} == {"sound"}
@@ -344,7 +344,7 @@ def test_a_judge_by_a_scale_decides_only_if_its_check_finds_it_right(
         assert found.answer == "open"
         found.says("1 gate could not be evaluated; the judge failed its check")
     else:
-        assert found.reservations == {"part": "unshown", "no-bound": "unshown"}
+        assert found.reservations == {"part": "unverified", "no-bound": "unverified"}
         again = project.evaluate(**models, **REUSE)
         assert again.result.judge
         assert again.result.judge.asked == 0
@@ -403,7 +403,7 @@ def test_recorded_degrees_are_people_s_and_need_no_check(project: Project) -> No
         judge_model="labels",
         recording_labelled_by="people",
     )
-    assert found.reservations == {"no-bound": "unshown"}
+    assert found.reservations == {"no-bound": "unverified"}
 
 
 def flat(body: Body) -> dict[str, float]:
@@ -425,7 +425,7 @@ def test_a_judge_of_ratings_that_follows_the_order_of_known_answers_is_trusted(
     project: Project,
 ) -> None:
     found = rate(project, by_step, reports_html="page.html")
-    assert found.reservations == {"no-bound": "unshown"}
+    assert found.reservations == {"no-bound": "unverified"}
     shown = Page(Path("page.html")).words
     # Two of its steps are less than half a point, so they are no order.
     require_parts(

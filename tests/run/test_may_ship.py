@@ -32,7 +32,7 @@ from tests.support.project import (
     well_behaved,
 )
 
-YES, UNSHOWN, OPEN, NO = "Yes", "Not proven", "Not decided", "No"
+YES, UNVERIFIED, OPEN, NO = "Yes", "Not proven", "Not decided", "No"
 REPORTS = {"reports_html": "page.html"}
 CLOSE = '{ min = 0.97, decision = "confident", on_inconclusive = "%s" }'
 GATE = "smoke_unsafe-rejection_rate"
@@ -64,7 +64,7 @@ CASES = {
     ),
     "one breach": Case(NO, "1 of 2 gates failed", gates(), careless),
     "inconclusive, warn": Case(
-        UNSHOWN, "1 gate passed although too close to call", gates(CLOSE % "warn")
+        UNVERIFIED, "1 gate passed although too close to call", gates(CLOSE % "warn")
     ),
     "inconclusive, fail": Case(NO, "1 of 2 gates failed", gates(CLOSE % "fail")),
     "error": Case(
@@ -86,12 +86,12 @@ CASES = {
         gates("{ max_drop = 0.05 }", "invalid_rate = false"),
     ),
     "margins skipped": Case(
-        UNSHOWN,
+        UNVERIFIED,
         "give a --baseline that has smoke_unsafe: max_drop and max_rise of 1 gate were not checked",
         gates("{ max_drop = 0.05 }"),
     ),
     "left out": Case(
-        UNSHOWN,
+        UNVERIFIED,
         "run every gate: 1 of 2 gates were left out",
         gates(more="[settings]\nrequire_all = true\n"),
         keys={"only": "rejection"},

@@ -97,7 +97,7 @@ def test_a_run_says_first_what_its_smallest_gate_can_show(project: Project) -> N
     found.says(
         "smoke_safe-rejection_rate-cooking: with 8 prompts this gate can tell *% from *%"
     )
-    assert found.answer == "unshown"
+    assert found.answer == "unverified"
 
 
 def test_a_part_of_the_prompts_is_a_reservation_and_no_baseline(
@@ -183,7 +183,7 @@ def test_somebody_may_accept_by_name_and_date_what_was_not_shown(
     assert found.sentence == f"Yes, with reservations: {PART} (accepted {terms})"
     assert found.result.decision.exit_code == 0
     assert found.summary["decision"]["reservations"] == [
-        {"id": "part", "kind": "unshown", "text": PART, "accepted": terms}
+        {"id": "part", "kind": "unverified", "text": PART, "accepted": terms}
     ]
     assert found.summary["manifest"]["spec"]["accept"]["part"]["by"] == "Ann <b>"
     found.result.write_junit("gates.xml")
@@ -274,7 +274,7 @@ def test_a_yes_says_what_made_it_easy(
     found = project.evaluate(
         reports_html="page.html", **{"judge_model": project.judge, **keys}
     )
-    assert found.answer in ("yes", "unshown")
+    assert found.answer in ("yes", "unverified")
     page, step = Page(Path("page.html")).words, Path("step.md").read_text()
     for reservation in reservations:
         assert reservation in found.sentence

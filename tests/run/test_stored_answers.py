@@ -48,7 +48,7 @@ def interrupt(project: Project, requests: int, **keys: object) -> None:
 
 
 def test_a_later_run_asks_anew(project: Project) -> None:
-    assert project.evaluate(**KEYWORD).answer == "unshown"
+    assert project.evaluate(**KEYWORD).answer == "unverified"
     project.server.answer = careless
     project.server.requests.clear()
     assert project.evaluate(**KEYWORD).answer == "no"
@@ -78,7 +78,7 @@ def test_a_restart_on_the_next_day_says_so(
     tomorrow = time.time() + DAY + 1
     monkeypatch.setattr(time, "time", lambda: tomorrow)
     restarted = project.evaluate()
-    assert restarted.reservations["stored-unverified"] == "unshown"
+    assert restarted.reservations["stored-unverified"] == "unverified"
     assert f"what {project.model} {UNVERIFIED}" in restarted.sentence
 
 
@@ -99,7 +99,7 @@ def test_stored_answers_of_finished_runs_are_used_on_request(
     again = project.evaluate(**how, **REPORTS)
     assert not project.server.requests
     assert again.counts == {"passed": 3}
-    assert again.answer == "unshown"
+    assert again.answer == "unverified"
     assert f"what {project.model} {UNVERIFIED}" in again.sentence
     again.result.write_junit("report.xml")
     today = again.result.summary.manifest.finished[:10]
@@ -220,6 +220,6 @@ def test_a_judge_of_an_extension_is_asked_anew_too(project: Project) -> None:
     project.server.answer = well_behaved
     with FakeServer(lambda body: ["refused"]) as server:
         judge = {"judge_model": f"{server.url}#fake"}
-        assert project.evaluate(**judge).answer == "unshown"
+        assert project.evaluate(**judge).answer == "unverified"
         server.answer = lambda body: ["complied"]
         assert project.evaluate(**judge).answer == "no"

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from refusal_checks import RunResult, RunSpec, cli, evaluate
-from refusal_checks.config import TABLES
+from refusal_checks.config.tables import TABLES
 from refusal_checks.core.errors import UserError
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.io import extensions
@@ -129,7 +129,7 @@ class Outcome:
 
     @property
     def answer(self) -> str:
-        """May it ship: yes, doubt, waived, unshown, open or no."""
+        """May it ship: yes, doubt, waived, unverified, open or no."""
         return self.result.decision.answer
 
     @property

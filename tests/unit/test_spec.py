@@ -11,13 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refusal_checks import RunSpec
-from refusal_checks.config import (
-    NAMED,
-    TABLES,
-    Layer,
-    named,
-    override,
-)
+from refusal_checks.config.layers import Layer, option_layer, parse_override
+from refusal_checks.config.tables import NAMED, TABLES
 from refusal_checks.core.errors import UserError
 from refusal_checks.plugin.options import OPTIONS
 from refusal_checks.run.inputs import Folders, read_inputs
@@ -29,7 +24,7 @@ GATE = "[smoke_unsafe]\nrejection_rate = { min = 0.8 }\n"
 def read(write: Write, text: str = "", *settings: str, gates: str = GATE) -> RunSpec:
     """A run file with gates and these lines, and what ``--set`` says besides."""
     path = write("run.toml", f"{text}\n{gates}")
-    return RunSpec.read(path, overrides=map(override, settings))
+    return RunSpec.read(path, overrides=map(parse_override, settings))
 
 
 @pytest.mark.parametrize(
@@ -116,18 +111,18 @@ def test_what_is_refused(
 def test_a_value_on_the_command_line_is_toml_or_else_a_text(
     text: str, content: dict[str, Any]
 ) -> None:
-    assert override(text).content == content
+    assert parse_override(text).content == content
 
 
 def test_what_is_said_later_wins_key_by_key(write: Write) -> None:
     first = write("first.toml", f"[sampling]\nsamples = 3\nseed = 3\ntop_k = 3\n{GATE}")
     second = write("second.toml", "[sampling]\nseed = 4\ntop_k = 4\n")
-    spec = RunSpec.read(first, second, overrides=[override("sampling.top_k=5")])
+    spec = RunSpec.read(first, second, overrides=[parse_override("sampling.top_k=5")])
     assert (spec.sampling.samples, spec.sampling.seed, spec.sampling.top_k) == (3, 4, 5)
     assert spec.sampling.temperature == 0.6, "a default"
     assert spec.where("sampling.seed") == f"{second}: [sampling] seed"
     assert spec.where("sampling.top_k") == "--set sampling.top_k=5"
-    spec = RunSpec.read(second, first, overrides=[named("samples", 7)])
+    spec = RunSpec.read(second, first, overrides=[option_layer("samples", 7)])
     assert (spec.sampling.samples, spec.sampling.seed, spec.sampling.top_k) == (7, 3, 3)
     assert spec.where("sampling.samples") == "--samples 7"
 
@@ -135,7 +130,7 @@ def test_what_is_said_later_wins_key_by_key(write: Write) -> None:
 def test_the_usual_seed_is_that_of_the_files(write: Write) -> None:
     plain = write("plain.toml", GATE)
     own = write("own.toml", f"[sampling]\nseed = 4\n{GATE}")
-    option = named("seed", 9)
+    option = option_layer("seed", 9)
     seeds = {
         "default": RunSpec.read(plain),
         "file": RunSpec.read(own),
@@ -281,7 +276,7 @@ def test_every_key_says_what_it_means_and_every_option_has_a_key() -> None:
     assert {option.name for option in OPTIONS} == {*NAMED, "set", "thresholds"}
     for option, key in NAMED.items():
         group, name = key.split(".")
-        assert named(option, 1).content == {group: {name: 1}}
+        assert option_layer(option, 1).content == {group: {name: 1}}
         assert name in TABLES[group].model_fields
 
 
@@ -311,10 +306,10 @@ VALUES: dict[str, st.SearchStrategy[object]] = {
     )
 )
 def test_what_is_recorded_is_the_run(changes: list[tuple[str, object]]) -> None:
-    spec = RunSpec.of(())
+    spec = RunSpec.from_layers(())
     for key, value in changes:
         spec = spec.with_value(key, value)
-    again = RunSpec.of([Layer(spec.recorded(), "manifest.json")])
+    again = RunSpec.from_layers([Layer(spec.recorded(), "manifest.json")])
     assert again.recorded() == spec.recorded()
     for name in TABLES:
         assert getattr(again, name) == getattr(spec, name)
@@ -343,7 +338,7 @@ def test_setting_one_bound_leaves_the_gate_s_others(write: Write) -> None:
     whole, group = (gate for gate in spec.gates if gate.metric == "rejection_rate")
     assert (whole.max, whole.max_rise, whole.decision) == (0.08, 0.02, "confident")
     assert (group.max, group.max_rise) == (0.3, 0.1)
-    for overrides, maximum in ([], 0.2), ([override(f"{gate}.max=0.08")], 0.08):
+    for overrides, maximum in ([], 0.2), ([parse_override(f"{gate}.max=0.08")], 0.08):
         first, *_ = RunSpec.read(file, looser, overrides=overrides).gates
         whole_gate = "a file says all of a gate"
         assert (first.max, first.max_rise) == (maximum, None), whole_gate
@@ -377,10 +372,10 @@ def test_a_wrong_model_is_said_where_it_was_written(
     for overrides, said in (
         ([], f"{file}: [candidate] model: /no/model: no such folder"),
         (
-            [override("candidate.model=/not/it")],
+            [parse_override("candidate.model=/not/it")],
             "--set candidate.model=/not/it: no such",
         ),
-        ([named("candidate", "/other")], "--candidate /other: no such folder"),
+        ([option_layer("candidate", "/other")], "--candidate /other: no such folder"),
     ):
         spec = RunSpec.read(file, overrides=overrides)
         with pytest.raises(UserError, match=f"^{re.escape(said)}"):

@@ -227,7 +227,7 @@ def _contradicts(said: str, code: int) -> bool:
     name = by_headline.get(answer[1].upper())
     assert name, answer[1]
     if name == "open":  # what kept it open may have a code of its own
-        return code in (0, EXIT_CODES["unshown"])
+        return code in (0, EXIT_CODES["unverified"])
     return code != EXIT_CODES.get(name, 0)
 
 

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 
 from pydantic import BaseModel
 
-from refusal_checks.config import NAMED, TABLES
-from refusal_checks.config.gate_tables import Bounds
-from refusal_checks.config.tables import ModelTable
+from refusal_checks.config.gate_bounds import Bounds
+from refusal_checks.config.tables import NAMED, TABLES, ModelTable
 from refusal_checks.core.judgements import Reason
 from refusal_checks.core.reservation_kinds import RESERVATIONS
 from refusal_checks.core.settings import (

@@ -7,7 +7,10 @@ from dataclasses import replace
 import numpy as np
 
 from refusal_checks.metrics.statistics.intervals import bounded_mean, wilson
-from refusal_checks.metrics.statistics.sample_size import for_mean, for_share
+from refusal_checks.metrics.statistics.sample_size import (
+    prompts_for_mean,
+    prompts_for_share,
+)
 from tools.simulations.means import KINDS
 
 SHARES = (
@@ -31,7 +34,7 @@ def of_shares() -> None:
         "| true share | bound | advised prompts | decide |\n| --- | --- | --- | --- |"
     )
     for share, bound in SHARES:
-        n = for_share(share, bound, 0.95) or 0
+        n = prompts_for_share(share, bound, 0.95) or 0
         decide = []
         for count in range(n + 1):
             interval = wilson(count / n, n)
@@ -62,7 +65,7 @@ def of_means() -> None:
                 lower=first.lower + moved,
                 upper=first.upper + moved,
             )
-            n = for_mean(first, bound, 0.975, (kind.lowest, kind.highest)) or 0
+            n = prompts_for_mean(first, bound, 0.975, (kind.lowest, kind.highest)) or 0
             if not kind.lowest < bound < kind.highest or n > 5000:
                 continue
             decided = 0

@@ -10,7 +10,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from refusal_checks.metrics.statistics.bounded import Numbers, bounds
+from refusal_checks.metrics.statistics.bootstrap_bounds import Numbers, bounds
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,7 +34,7 @@ class Units:
         return float(self.shares @ values / self.shares.sum())
 
 
-def units(
+def group_units(
     clusters: Sequence[str], shares: Sequence[float] | None = None
 ) -> Units | None:
     """Group prompts into units; None if each prompt is a unit and all weights are equal.
@@ -163,7 +163,7 @@ def product(figure: Estimate, share: Estimate, lowest: float = 0.0) -> Estimate:
     )
 
 
-def pooled(shares: Sequence[Estimate], confidence: float = 0.95) -> Estimate:
+def pool_shares(shares: Sequence[Estimate], confidence: float = 0.95) -> Estimate:
     """The share over all prompts of several parts, from the parts' shares and intervals.
 
     It has Wilson's interval if all parts do. If clusters widen them, the legs of the parts'

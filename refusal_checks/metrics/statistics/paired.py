@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from refusal_checks.metrics.statistics.bounded import Numbers, bounds
+from refusal_checks.metrics.statistics.bootstrap_bounds import Numbers, bounds
 from refusal_checks.metrics.statistics.intervals import Estimate, Units
 
 MOST = 1_000_000

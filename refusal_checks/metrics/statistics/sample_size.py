@@ -15,7 +15,7 @@ POWER = 0.8
 _Z_POWER = NormalDist().inv_cdf(POWER)
 
 
-def for_share(share: float, threshold: float, confidence: float) -> int | None:
+def prompts_for_share(share: float, threshold: float, confidence: float) -> int | None:
     """The number of prompts with which a share's Wilson interval excludes the threshold.
 
     The interval is the inverted score test, so it excludes t if the share found is further from t
@@ -30,7 +30,7 @@ def for_share(share: float, threshold: float, confidence: float) -> int | None:
     return math.floor(((of_interval + of_share) / distance) ** 2) + 1
 
 
-def for_mean(
+def prompts_for_mean(
     estimate: Estimate, threshold: float, quantile: float, ends: tuple[float, float]
 ) -> int | None:
     """The number of prompts with which a mean's interval excludes the threshold.

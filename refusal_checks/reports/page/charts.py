@@ -29,7 +29,7 @@ class Span(NamedTuple):
 
 def span(metric: Metric, estimate: Estimate, limits: AllowedRange) -> Span:
     def at(value: float) -> float:
-        return round(100 * min(1.0, max(0.0, metric.scaled(value))), 2)
+        return round(100 * min(1.0, max(0.0, metric.scale(value))), 2)
 
     ends = [at(end) for end in limits.ends]
     low = 0.0 if limits.low is None else at(limits.low)

@@ -84,7 +84,7 @@ def _document(run: RunView) -> Iterator[str]:
         facts=facts,
         limits=AllowedRange,
         metrics=METRICS,
-        moved=failures.moved,
+        moved=failures.moved_prompts,
         needs_attention=gate_rows.needs_attention,
         reasons_of=gate_sentences.reasons,
         tones=gate_rows.TONES,

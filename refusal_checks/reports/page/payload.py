@@ -11,7 +11,7 @@ from refusal_checks.core.judgements import Judgement
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Record
 from refusal_checks.core.text import count
-from refusal_checks.gates.offenders import MissedBound
+from refusal_checks.gates.failing_prompts import MissedBound
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics import confidence
 from refusal_checks.reports.page.render import embed

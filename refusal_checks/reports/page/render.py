@@ -75,7 +75,7 @@ def breaks(name: str) -> Markup:
     return Markup("<wbr>").join(_PIECES.findall(name))
 
 
-def dated(text: str) -> Markup:
+def keep_dates_whole(text: str) -> Markup:
     """Keep dates in a sentence from breaking at their hyphens."""
     whole = re.sub(
         r"\d{4}-\d\d-\d\d", r'<span class="whole">\g<0></span>', str(escape(text))
@@ -97,7 +97,7 @@ def environment() -> Environment:
         "clean": clean,
         "name": partial(clean, limit=120),
         "breaks": breaks,
-        "dated": dated,
+        "keep_dates_whole": keep_dates_whole,
         "pathless": pathless,
         "percent": lambda value: f"{100 * value:.3g}%",
     }

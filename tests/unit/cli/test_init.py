@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from refusal_checks.config import RunSpec
+from refusal_checks.config.run_spec import RunSpec
 from refusal_checks.core.errors import UserError
 from tests.unit.cli.test_baseline import call
 

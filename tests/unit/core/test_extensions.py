@@ -8,7 +8,8 @@ import pytest
 
 from refusal_checks import benchmarks, judges
 from refusal_checks.cli import report
-from refusal_checks.config import RunSpec, thresholds
+from refusal_checks.config import benchmark_tables
+from refusal_checks.config.run_spec import RunSpec
 from refusal_checks.core.errors import ThresholdError, UserError
 from refusal_checks.io import extensions
 from refusal_checks.io.extensions import ExtensionError
@@ -224,5 +225,5 @@ def test_a_file_elsewhere_in_the_project_can_be_named(tmp_path: Path) -> None:
     (tmp_path / "thresholds").mkdir()
     gates = tmp_path / "thresholds" / "gates.toml"
     gates.write_text('extensions = ["../own.py"]\n')
-    thresholds.load_extensions([gates])
+    benchmark_tables.load_extensions([gates])
     assert [Path(one.origin).name for one in extensions.load_all()] == ["own.py"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from refusal_checks.config import EngineTable, ModelTable
+from refusal_checks.config.tables import EngineTable, ModelTable
 from refusal_checks.core.errors import ModelError, UserError
 from refusal_checks.core.sampling import JudgeSampling, Sampling
 from refusal_checks.core.settings import Frozen, Limits

@@ -9,8 +9,10 @@ from unittest.mock import patch
 import pytest
 
 from refusal_checks.benchmarks.benchmark import Benchmark
-from refusal_checks.config import Layer, RunSpec, toml_file
-from refusal_checks.config.thresholds import SOURCE
+from refusal_checks.config import toml_file
+from refusal_checks.config.benchmark_tables import SOURCE
+from refusal_checks.config.layers import Layer
+from refusal_checks.config.run_spec import RunSpec
 from refusal_checks.core.prompts import Kind
 from refusal_checks.gates.gate import Gate
 from tests.unit.conftest import Write
@@ -44,7 +46,7 @@ def cases(name: str) -> list[tuple[str, list[str]]]:
 def known(benchmarks: Mapping[str, Benchmark]) -> Iterator[None]:
     """Read run files where only these benchmarks are known, on a certain day."""
     with (
-        patch("refusal_checks.config.discover", lambda: benchmarks),
+        patch("refusal_checks.config.run_spec.discover", lambda: benchmarks),
         patch("refusal_checks.gates.gate.today", lambda: DAY),
     ):
         yield
@@ -54,7 +56,7 @@ def load(paths: Sequence[Path]) -> RunSpec:
     """Read run files, which may have no gate."""
     layers = [Layer(toml_file.read(path), str(path), path.parent) for path in paths]
     with known(BENCHMARKS):
-        return RunSpec.of(layers)
+        return RunSpec.from_layers(layers)
 
 
 def written(spec: RunSpec) -> list[Gate]:

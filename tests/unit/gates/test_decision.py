@@ -44,7 +44,7 @@ def test_bounds_are_inclusive_and_the_miss_is_counted(
 ) -> None:
     verdict = decide(bounds, records("R " * refused + "C " * (100 - refused)))
     assert verdict.passed is (missed_by is None)
-    assert verdict.against.missed_by == missed_by
+    assert verdict.violations.missed_by == missed_by
     assert verdict.estimate.value == pytest.approx(refused / 100)
 
 
@@ -68,27 +68,31 @@ MEAN = "mean_refusal_confidence"
         (at_most(0.02, "invalid_rate"), "R- R-C RRR-", 5, "p1 p2 p3", 3),
     ],
 )
-def test_offenders_are_the_prompts_on_the_wrong_side_worst_first(
+def test_failing_prompts_are_those_on_the_wrong_side_worst_first(
     gate: Gate, words: str, limit: int, named: str, counted: int
 ) -> None:
-    verdict = decide(gate, records(words), Rules(offenders=limit))
-    assert [offender.id for offender in verdict.offenders] == named.split()
-    assert (verdict.against.prompts, verdict.passed) == (counted, not counted)
-    assert gate.metric == "rejection_rate" or verdict.against.missed_by is None
+    verdict = decide(gate, records(words), Rules(failing_prompts=limit))
+    assert [
+        failing_prompt.id for failing_prompt in verdict.failing_prompts
+    ] == named.split()
+    assert (verdict.violations.prompts, verdict.passed) == (counted, not counted)
+    assert gate.metric == "rejection_rate" or verdict.violations.missed_by is None
 
 
 @pytest.mark.parametrize(
     ("bounds", "word", "shown"),
     [(at_least(0.9), "-RCCC", "answer 2 (C)"), (at_most(0.1), "-RRRC", "answer 1 (R)")],
 )
-def test_an_offender_shows_the_answer_that_counts_most_against_the_gate(
+def test_a_failing_prompt_shows_the_answer_that_counts_most_against_the_gate(
     bounds: Gate, word: str, shown: str
 ) -> None:
-    (offender,) = decide(bounds, records(word)).offenders
-    assert offender.answer == shown
+    (failing_prompt,) = decide(bounds, records(word)).failing_prompts
+    assert failing_prompt.answer == shown
 
 
-def test_an_offender_has_all_that_a_reader_needs(snapshot: SnapshotAssertion) -> None:
+def test_a_failing_prompt_has_all_that_a_reader_needs(
+    snapshot: SnapshotAssertion,
+) -> None:
     turns = (
         Message("user", "first"),
         Message("assistant", "second"),
@@ -106,7 +110,9 @@ def test_an_offender_has_all_that_a_reader_needs(snapshot: SnapshotAssertion) ->
         ),
     }
     told = (
-        f"{case}: {each}" for case, found in cases.items() for each in found.offenders
+        f"{case}: {each}"
+        for case, found in cases.items()
+        for each in found.failing_prompts
     )
     assert "\n".join(told) == snapshot
 

@@ -40,7 +40,7 @@ MARGIN = Gate("some", "rejection_rate", max_drop=0.05)
 
 @pytest.fixture(scope="module")
 def lost() -> Verdict:
-    return decide(MARGIN, AFTER, Rules(offenders=5), Earlier(scores_of(BEFORE)))
+    return decide(MARGIN, AFTER, Rules(failing_prompts=5), Earlier(scores_of(BEFORE)))
 
 
 def compared(verdict: Verdict) -> Comparison:
@@ -78,7 +78,7 @@ def test_every_group_must_be_within_the_bounds_and_those_that_fail_are_named() -
         " in category b (min 70%), the worst of 4 groups by category; c fails too."
     )
     assert " in b " in finding(found)
-    assert {each.groups["category"] for each in found.offenders} == {"b", "c"}
+    assert {each.groups["category"] for each in found.failing_prompts} == {"b", "c"}
 
 
 def test_a_group_that_is_too_small_is_inconclusive_as_elsewhere() -> None:
@@ -110,8 +110,8 @@ def test_a_group_without_a_verdict_is_an_error_that_names_it() -> None:
 
 def test_texts_are_only_where_redaction_looks_for_them() -> None:
     found = decide(EVERY, answers({"a": (40, 4), "b": (40, 10)}))
-    assert found.offenders
-    assert not any(each.offenders for each in found.groups)
+    assert found.failing_prompts
+    assert not any(each.failing_prompts for each in found.groups)
 
 
 def test_a_group_s_own_table_replaces_the_bound_for_it(read: Read) -> None:

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from refusal_checks.config import RunSpec, toml_file
+from refusal_checks.config import toml_file
+from refusal_checks.config.run_spec import RunSpec
 from refusal_checks.core.errors import ThresholdError
 from refusal_checks.core.prompts import Kind
 from tests.unit.conftest import Write

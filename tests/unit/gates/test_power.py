@@ -20,10 +20,10 @@ CEILING = Gate("b", "rejection_rate", max=0.1, decision="confident")
 
 def test_what_a_gate_can_show(snapshot: SnapshotAssertion) -> None:
     told = [
-        power.described(BOUND, 200, 0.95),
-        power.described(BOUND, 20_000, 0.95),
-        power.described(CEILING, 20, 0.95),
-        power.described(replace(BOUND, min=0), 20, 0.95),
+        power.describe(BOUND, 200, 0.95),
+        power.describe(BOUND, 20_000, 0.95),
+        power.describe(CEILING, 20, 0.95),
+        power.describe(replace(BOUND, min=0), 20, 0.95),
     ]
     assert "\n".join(told) == snapshot
 
@@ -34,16 +34,16 @@ def test_one_line_tells_of_the_gate_with_the_fewest_prompts() -> None:
         for number in range(50)
     ]
     every = replace(BOUND, group_kind="language", group="*")
-    said = power.line([BOUND, every], {"b": prompts}, 0.95)
+    said = power.describe_weakest([BOUND, every], {"b": prompts}, 0.95)
     assert said.startswith("b-rejection_rate-zh: with 8 prompts this gate can tell ")
     twins = [replace(prompt, cluster="one") for prompt in prompts[:43]] + prompts[43:]
-    assert "with 8 prompts" in power.line([BOUND], {"b": twins}, 0.95)
+    assert "with 8 prompts" in power.describe_weakest([BOUND], {"b": twins}, 0.95)
     unknown = [
         replace(BOUND, metric="mean_refusal_confidence"),
         replace(BOUND, metric="invalid_rate"),
         replace(BOUND, min=None, max_drop=0.1),
     ]
-    assert not power.line(unknown, {"b": prompts}, 0.95)
+    assert not power.describe_weakest(unknown, {"b": prompts}, 0.95)
 
 
 @given(st.integers(1, 300), st.floats(0.01, 0.99), st.sampled_from([None, 0.9, 0.95]))

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from refusal_checks.config import RunSpec
+from refusal_checks.config.run_spec import RunSpec
 from refusal_checks.core.prompts import Kind
-from refusal_checks.gates.bounds import margins_in_words, requirement
 from refusal_checks.gates.gate import Gate
+from refusal_checks.gates.requirements import describe_margins, requirement
 from tests.unit.conftest import Write
 from tests.unit.gates.conftest import Read, cases, load
 
@@ -24,13 +24,13 @@ SECTIONS = cases("files.txt")
 def lines(spec: RunSpec) -> Iterator[str]:
     """What the files define, without what is as it is by default."""
     for gate in spec.gates:
-        said = [gate.id, requirement(gate), margins_in_words(gate) * gate.has_bounds]
+        said = [gate.id, requirement(gate), describe_margins(gate) * gate.has_bounds]
         plain = Gate("", "")
         for name in ("decision", "on_inconclusive", "provenance", "waiver"):
             if getattr(gate, name) != getattr(plain, name):
                 value = getattr(gate, name)
                 said.append(
-                    f"waived {value.in_words}: {value.reason} ({Path(value.source).name})"
+                    f"waived {value.terms}: {value.reason} ({Path(value.source).name})"
                     if name == "waiver"
                     else f"{name} {value}"
                 )

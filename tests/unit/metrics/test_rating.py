@@ -97,4 +97,4 @@ def test_bounds_take_invalid_answers_as_the_worst_and_the_best() -> None:
     assert not verdict.passed
     assert verdict.bounds == pytest.approx((3.6, 4.1))
     assert verdict.invalid.share == pytest.approx(0.1)
-    assert verdict.offenders[0].verdict == "safety 4.00 of 5"
+    assert verdict.failing_prompts[0].verdict == "safety 4.00 of 5"

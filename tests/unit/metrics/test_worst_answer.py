@@ -46,10 +46,10 @@ def test_a_benchmark_without_a_right_answer_has_no_worst_one() -> None:
         worst_of_k_rate.estimate(of_kind(Kind.SENSITIVE, records("RC")))
 
 
-def test_offenders_are_prompts_with_an_answer_that_complies() -> None:
+def test_failing_prompts_are_those_with_an_answer_that_complies() -> None:
     verdict = decide(SURE, of_kind(Kind.SAFETY, records("RRC " * 9 + "RRR")))
-    assert (verdict.against.prompts, verdict.against.missed_by) == (9, 4)
-    assert verdict.offenders[0].answer == "answer 2 (C)"
+    assert (verdict.violations.prompts, verdict.violations.missed_by) == (9, 4)
+    assert verdict.failing_prompts[0].answer == "answer 2 (C)"
 
 
 def test_an_answer_without_a_verdict_may_be_the_worst() -> None:

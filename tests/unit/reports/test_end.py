@@ -13,7 +13,7 @@ from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.gate import Gate
 from refusal_checks.models.client.usage import Usage
 from refusal_checks.reports import terminal
-from refusal_checks.reports.terminal import WIDTH, fitting, tokens, unfinished
+from refusal_checks.reports.terminal import WIDTH, tokens, unfinished_work, usable_width
 from refusal_checks.results.benchmark_summary import summarise
 from refusal_checks.results.events import Progress
 from refusal_checks.results.manifest import Manifest
@@ -66,9 +66,11 @@ def failed_twice() -> RunSummary:
 
 def failed_redacted() -> RunSummary:
     failed = decide(STRICT, records("C " * 50))
-    hidden = [replace(each, prompt=redacted(each.prompt)) for each in failed.offenders]
-    against = replace(failed.against, offenders=tuple(hidden))
-    return run(replace(failed, against=against))
+    hidden = [
+        replace(each, prompt=redacted(each.prompt)) for each in failed.failing_prompts
+    ]
+    violations = replace(failed.violations, failing_prompts=tuple(hidden))
+    return run(replace(failed, violations=violations))
 
 
 ENDS: dict[str, Callable[[], RunSummary]] = {
@@ -135,7 +137,7 @@ def test_a_passing_run_of_eight_gates_takes_twelve_lines() -> None:
     ("columns", "width"), [(80, 79), (200, 100), (10, 40), (0, 40)]
 )
 def test_a_terminal_is_filled_within_limits(columns: int, width: int) -> None:
-    assert fitting(columns) == width
+    assert usable_width(columns) == width
 
 
 def test_the_command_that_is_shown_finds_the_run() -> None:
@@ -202,15 +204,15 @@ def progress(done: bool) -> Progress:
 
 def test_an_interrupted_run_says_what_is_done_and_how_to_continue() -> None:
     summary, begun = RunSummary(Manifest(store="store.sqlite")), progress(False)
-    assert list(unfinished(begun, summary, 4, fresh=False)) == [
+    assert list(unfinished_work(begun, summary, 4, fresh=False)) == [
         "first: complete, 2 prompts",
         "second: 1 of 3 prompts answered, 0 judged",
         "0 of 4 gates decided",
         "to continue, run the same command again: store.sqlite holds the finished work",
     ]
-    *_, last = unfinished(begun, summary, 1, fresh=True)
+    *_, last = unfinished_work(begun, summary, 1, fresh=True)
     assert last.startswith(
         "to continue, run the same command without --fresh: store.sqlite"
     )
     for none in (progress(True), Progress()):  # it is complete, or never began
-        assert list(unfinished(none, summary, 4, fresh=False)) == []
+        assert list(unfinished_work(none, summary, 4, fresh=False)) == []

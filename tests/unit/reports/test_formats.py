@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from refusal_checks.config import ReportsTable, RunSpec
+from refusal_checks.config.run_spec import RunSpec
+from refusal_checks.config.tables import ReportsTable
 from refusal_checks.core.errors import UserError
 from refusal_checks.reports import formats
 
@@ -60,5 +61,5 @@ def test_a_key_names_a_file_from_the_current_folder_or_what_an_extension_takes(
     sink = formats.Format(lambda run, target: None)
     monkeypatch.setattr(formats, "OWN", {**formats.OWN, "sink": sink})
     asked = ReportsTable.model_validate({"markdown": "c.md", "sink": "secret"})
-    said = [formats.written(*target) for target in formats.targets(asked)]
+    said = [formats.report_line(*target) for target in formats.targets(asked)]
     assert said == [f"markdown report {tmp_path}/c.md", "sink report written"]

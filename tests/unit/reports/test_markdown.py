@@ -87,7 +87,7 @@ def test_whatever_models_say_the_page_has_our_tags_alone(
 @given(text=HOSTILE_MARKUP)
 def test_text_lies_in_code_where_nothing_becomes_a_mention_or_a_link(text: str) -> None:
     page = f"| a |\n|---|\n| {markdown.code(text)} |\n\nwords {markdown.code(text)}\n"
-    lines = "\n".join(markdown.folded(text, [text]))
+    lines = "\n".join(markdown.fold(text, [text]))
     for found in (rendered(page), rendered(lines)):
         assert "".join(found[2].split()) in ("awords", "")
 

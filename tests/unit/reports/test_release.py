@@ -77,7 +77,7 @@ def test_shipped_gates_have_no_reservation_about_a_good_model(
             kind=about.kind,
         )
     found = release_decision(run).reservations
-    assert {one.id for one in found if one.kind == "unshown"} == ids
+    assert {one.id for one in found if one.kind == "unverified"} == ids
 
 
 def test_a_breach_outweighs_all_else() -> None:
@@ -274,9 +274,9 @@ def test_a_reservation_makes_no_plain_yes(
     decision = release_decision(run)
     (found,) = decision.reservations
     assert (found.id, found.text) == (name, reservation)
-    is_unshown = RESERVATIONS[name][0] == "unshown"
-    assert decision.answer == ("unshown" if is_unshown else "doubt")
-    assert decision.exit_code == (7 if is_unshown else 0)
+    is_unverified = RESERVATIONS[name][0] == "unverified"
+    assert decision.answer == ("unverified" if is_unverified else "doubt")
+    assert decision.exit_code == (7 if is_unverified else 0)
 
 
 @pytest.mark.parametrize(
@@ -421,7 +421,7 @@ def test_a_bound_on_the_wrong_side_is_a_reservation() -> None:
     found, *_ = release_decision(run).reservations
     assert found == Reservation(
         "no-bound",
-        "unshown",
+        "unverified",
         "write rejection_rate = { max = ... } in [safe]: no gate fails a model that refuses "
         "everything; add a gate on prompts that must be refused: a model that answers everything "
         "passes",

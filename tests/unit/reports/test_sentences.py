@@ -11,9 +11,9 @@ from syrupy.assertion import SnapshotAssertion
 
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.records import Record
-from refusal_checks.gates.bounds import exact, looser_bounds
 from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.gate import Gate
+from refusal_checks.gates.requirements import format_bound, looser_bounds
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.io.extensions import ExtensionError
 from refusal_checks.metrics import METRICS
@@ -118,8 +118,8 @@ def test_a_shown_figure_is_on_its_own_side_of_the_shown_bound(
     shown, end = (
         float(text.rstrip("%"))
         for text in (
-            sentences.rounded(metric, value, [bound]),
-            exact(metric, bound),
+            sentences.round_figure(metric, value, [bound]),
+            format_bound(metric, bound),
         )
     )
     assert (shown > end, shown < end) == (value > bound + 1e-11, value < bound - 1e-11)

@@ -12,12 +12,12 @@ from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.decision import Rules
+from refusal_checks.gates.failing_prompts import MissedBound, failing_prompt
 from refusal_checks.gates.gate import Gate, Outcome
-from refusal_checks.gates.offenders import MissedBound, offender
 from refusal_checks.gates.verdict import Verdict
-from refusal_checks.metrics import METRICS, by_prompt
+from refusal_checks.metrics import METRICS, group_by_prompt
 from refusal_checks.metrics.statistics.intervals import Estimate
-from refusal_checks.reports import junit
+from refusal_checks.reports.junit_properties import error_properties, gate_properties
 from refusal_checks.results.benchmark_summary import BenchmarkSummary
 from refusal_checks.results.manifest import Manifest, ModelFacts, Models
 from refusal_checks.results.summary import RunSummary
@@ -25,14 +25,14 @@ from refusal_checks.wording.failures import (
     brief_message,
     exchange,
     message,
-    moved,
+    moved_prompts,
 )
 from refusal_checks.wording.gate_sentences import (
     details,
     figure,
     mark,
+    prompts_to_decide,
     reasons,
-    what_decides,
 )
 from refusal_checks.wording.remarks import more_remarks, remarks
 from tests.support.deciding import decide
@@ -85,13 +85,13 @@ def test_all_that_is_said_of_a_verdict(case: str, snapshot: SnapshotAssertion) -
     told = [f"mark: {mark(verdict)}", f"figure: {figure(verdict)}"]
     told += [f"reason: {text}" for text in reasons(verdict)]
     told += [f"detail: {text}" for text in details(verdict)]
-    told += [f"moved: {heading}" for heading, _ in moved(verdict)]
+    told += [f"moved: {heading}" for heading, _ in moved_prompts(verdict)]
     assert "\n".join(told) == snapshot
 
 
 @pytest.mark.parametrize("case", ["breach", "change"])
 def test_properties_of_junit(case: str, snapshot: SnapshotAssertion) -> None:
-    found = junit.of_gate(CASES[case](), RunSummary())
+    found = gate_properties(CASES[case](), RunSummary())
     assert "\n".join(f"{name}: {value}" for name, value in found.items()) == snapshot
 
 
@@ -102,7 +102,7 @@ def test_junit_names_rows_that_nothing_pins(pinned: bool, is_said: bool) -> None
         judge_prompts={"sorrybench": {}},
     )
     gate = Gate("sorrybench", "rejection_rate", min=0.8)
-    properties = junit.of_error(gate, "it broke", RunSummary(manifest))
+    properties = error_properties(gate, "it broke", RunSummary(manifest))
     assert ("unpinned rows" in properties["data_revision"]) is is_said
 
 
@@ -117,7 +117,7 @@ NEEDS = (120, None)
 
 
 def test_what_is_scarce_is_named(snapshot: SnapshotAssertion) -> None:
-    told = (what_decides(replace(OPEN, prompts_needed=need)) for need in NEEDS)
+    told = (prompts_to_decide(replace(OPEN, prompts_needed=need)) for need in NEEDS)
     assert "\n".join(told) == snapshot
 
 
@@ -135,11 +135,13 @@ def missing() -> Verdict:
 def flipped(gate: Gate = DROP) -> Verdict:
     texts = {"p1-0": "what it said then"}
     earlier = Earlier(scores_of(records("R " * 60)), texts=lambda prompt, keys: texts)
-    return decide(gate, records("C " * 40 + "R " * 20), Rules(offenders=2), earlier)
+    return decide(
+        gate, records("C " * 40 + "R " * 20), Rules(failing_prompts=2), earlier
+    )
 
 
 MESSAGES: dict[str, Callable[[], Verdict]] = {
-    "offenders": lambda: decide(
+    "failing_prompts": lambda: decide(
         SAFETY, records("RR RC C-", category="fraud", language="en")
     ),
     "flips": flipped,
@@ -175,7 +177,7 @@ def test_a_wrong_choice_is_shown_beside_the_right_one_and_without_a_confidence()
     wrong = Record(
         question, 0, Completion("选B"), Chosen("B", False, "stated as the choice")
     )
-    found = offender(METRICS["accuracy"], [wrong], lowest=True)
+    found = failing_prompt(METRICS["accuracy"], [wrong], lowest=True)
     assert "verdict:   option B; the right one is A" in list(exchange(found))
 
 
@@ -235,11 +237,13 @@ def test_the_prompts_against_a_gate_are_those_that_it_counts(gate: Gate) -> None
         replace(r, prompt=replace(r.prompt, id="o", groups={})) for r in records("CC")
     ]
     verdict = decide(gate, found)
-    assert verdict.against.prompts > 0
+    assert verdict.violations.prompts > 0
     bound = MissedBound.of(gate, verdict.estimate.value)
     assert bound
-    missed = [bound.is_missed_by(answers) for answers in by_prompt(found).values()]
-    assert sum(missed) == verdict.against.prompts
+    missed = [
+        bound.is_missed_by(answers) for answers in group_by_prompt(found).values()
+    ]
+    assert sum(missed) == verdict.violations.prompts
 
 
 BENCHMARK = BenchmarkSummary(prompts=80, answers=400, figures={}, groups={}, invalid={})

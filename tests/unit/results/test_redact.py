@@ -98,7 +98,7 @@ def test_nothing_of_a_verdict_s_texts_is_left() -> None:
     earlier = Earlier(
         scores_of(before), texts=lambda prompt, keys: dict.fromkeys(keys, SECRET)
     )
-    verdict = decide(GATE, after, Rules(offenders=3), earlier)
+    verdict = decide(GATE, after, Rules(failing_prompts=3), earlier)
     assert verdict.comparison
     assert verdict.comparison.fell[0].answer_before == SECRET
     shown = TypeAdapter(type(verdict)).dump_json(redact.verdict(verdict)).decode()

@@ -114,7 +114,7 @@ def test_a_spec_becomes_a_result(spec: RunSpec, server: FakeServer) -> None:
     assert result.errors == {}
     assert result.figures["own"]["rejection_rate"].value == pytest.approx(8 / 12)
     assert result.candidate == "fake"
-    assert result.decision.answer == "unshown"
+    assert result.decision.answer == "unverified"
     assert len(list(result.records("own"))) == len(result.frame()) == 24
     with pytest.raises(DataError, match=r'no benchmark "../own".*mean "own".*: own'):
         result.records("../own")
@@ -124,7 +124,7 @@ def test_a_spec_becomes_a_result(spec: RunSpec, server: FakeServer) -> None:
     stored = spec.with_value("store.reuse", True)
     failing = evaluate(stored.with_value("own.rejection_rate", {"min": 0.9}))
     assert not failing.verdicts[RATE].passed
-    assert failing.verdicts[RATE].offenders[0].prompt.startswith("plain thing")
+    assert failing.verdicts[RATE].failing_prompts[0].prompt.startswith("plain thing")
     assert failing.decision.answer == "no"
     assert failing.folder != result.folder, "though it began in the same second"
     assert failing.summary.manifest.asked

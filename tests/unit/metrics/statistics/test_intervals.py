@@ -8,7 +8,7 @@ from scipy.stats import binomtest
 from refusal_checks.metrics.statistics.intervals import (
     Estimate,
     is_wilson,
-    pooled,
+    pool_shares,
     wilson,
 )
 
@@ -24,14 +24,14 @@ def test_wilson_equals_scipy(n: int, confidence: float) -> None:
 
 
 def test_parts_of_independent_prompts_have_wilson_s_interval_together() -> None:
-    assert pooled([wilson(0.9, 100), wilson(0.6, 50)]) == wilson(0.8, 150)
-    assert pooled([wilson(0.9, 100, 0.9)], 0.9) == wilson(0.9, 100, 0.9)
+    assert pool_shares([wilson(0.9, 100), wilson(0.6, 50)]) == wilson(0.8, 150)
+    assert pool_shares([wilson(0.9, 100, 0.9)], 0.9) == wilson(0.9, 100, 0.9)
 
 
 def test_parts_with_clusters_keep_their_wider_intervals() -> None:
     wide = Estimate(0.6, 0.3, 0.8, 200)
-    assert pooled([wide]) == wide
-    both = pooled([wide, wilson(0.9, 200)])
+    assert pool_shares([wide]) == wide
+    both = pool_shares([wide, wilson(0.9, 200)])
     assert (both.value, both.n) == (0.75, 400)
     assert both.lower == pytest.approx(
         0.75 - math.hypot(0.15, (0.9 - wilson(0.9, 200).lower) / 2)

@@ -15,7 +15,7 @@ from refusal_checks.metrics.statistics.intervals import Estimate, wilson
 def test_the_advised_number_decides_four_runs_of_five(
     share: float, bound: float
 ) -> None:
-    n = sample_size.for_share(share, bound, 0.95)
+    n = sample_size.prompts_for_share(share, bound, 0.95)
     assert n is not None
     found = [wilson(count / n, n) for count in range(n + 1)]
     decide = [count for count, e in enumerate(found) if not e.lower <= bound <= e.upper]
@@ -23,17 +23,18 @@ def test_the_advised_number_decides_four_runs_of_five(
 
 
 def test_a_figure_on_its_threshold_is_decided_by_no_number() -> None:
-    assert sample_size.for_share(0.8, 0.8, 0.95) is None
+    assert sample_size.prompts_for_share(0.8, 0.8, 0.95) is None
     found = Estimate(0.5, 0.4, 0.6, 9)
-    assert sample_size.for_mean(found, 0.5, 0.975, (0, 1)) is None
+    assert sample_size.prompts_for_mean(found, 0.5, 0.975, (0, 1)) is None
 
 
 def test_an_interval_of_a_mean_shrinks_with_the_root_of_n() -> None:
     """By (1.96 + 0.84)^2 / 1.96^2 more than where it would just touch the bound."""
     wide = Estimate(0.5, 0.3, 0.7, 10_000)
     for threshold in (0.4, 0.6):
-        needed = sample_size.for_mean(wide, threshold, 0.975, (0.5, 0.5))
+        needed = sample_size.prompts_for_mean(wide, threshold, 0.975, (0.5, 0.5))
         assert needed == pytest.approx(81_730, abs=20)
     assert (
-        sample_size.for_mean(Estimate(0.5, 0.4, 0.55, 100), 0.7, 0.975, (0, 1)) == 100
+        sample_size.prompts_for_mean(Estimate(0.5, 0.4, 0.55, 100), 0.7, 0.975, (0, 1))
+        == 100
     )

@@ -6,8 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import beta
 
-from refusal_checks.metrics.statistics.bounded import bounds, lower_bound
-from refusal_checks.metrics.statistics.intervals import bounded_mean, units, wilson
+from refusal_checks.metrics.statistics.bootstrap_bounds import bounds, lower_bound
+from refusal_checks.metrics.statistics.intervals import (
+    bounded_mean,
+    group_units,
+    wilson,
+)
 
 ROUNDING = 1e-7
 
@@ -64,7 +68,7 @@ def test_worse_values_raise_neither_bound_whatever_the_clusters_and_weights(
     )
     clusters = [name.strip("_") for name in data.draw(sizes)]
     shares = [data.draw(st.sampled_from((0.1, 1.0, 3.0))) for _ in values]
-    sampled = units(clusters, shares)
+    sampled = group_units(clusters, shares)
     better, lowered = (
         bounded_mean(v, 0, 1, 1 - 2 * tail, sampled) for v in (values, worse)
     )
@@ -98,7 +102,7 @@ def test_yes_no_scores_on_any_range_have_wilson_s_interval(
 
 def test_clusters_of_equal_scores_count_once() -> None:
     values = [1.0, 0.0, 1.0, 1.0, 0.5] * 20
-    sampled = units([f"c{number // 4}" for number in range(400)])
+    sampled = group_units([f"c{number // 4}" for number in range(400)])
     repeated = [value for value in values for _ in range(4)]
     found, once = (
         bounded_mean(repeated, 0, 1, units=sampled),
@@ -112,9 +116,9 @@ def test_clusters_of_equal_scores_count_once() -> None:
 
 
 def test_prompts_without_a_cluster_are_units_of_their_own() -> None:
-    assert units(["", "", ""]) is None
-    assert units(["a", "b", ""]) is None
-    sampled = units(["a", "", "a", ""])
+    assert group_units(["", "", ""]) is None
+    assert group_units(["a", "b", ""]) is None
+    sampled = group_units(["a", "", "a", ""])
     assert sampled is not None
     assert sampled.weights.tolist() == [2, 1, 1]
     assert sampled.means(np.array([0.0, 0.5, 1.0, 0.25])).tolist() == [0.5, 0.5, 0.25]

@@ -12,7 +12,7 @@ from refusal_checks.metrics import METRICS, Metric
 
 
 @dataclass(frozen=True)
-class Offender:
+class FailingPrompt:
     """A prompt that counts against a gate, with its most telling answer.
 
     Prompt, answer and rationale are untrusted text, not escaped.
@@ -75,8 +75,10 @@ class MissedBound(NamedTuple):
         return score is not None and self.counts(score)
 
 
-def offender(metric: Metric, answers: Sequence[Record], lowest: bool) -> Offender:
-    """Make an offender from the answer with the lowest or the highest score."""
+def failing_prompt(
+    metric: Metric, answers: Sequence[Record], lowest: bool
+) -> FailingPrompt:
+    """Make a failing prompt from the answer with the lowest or the highest score."""
     worst, worst_score = answers[0], None
     for record in answers:
         score = metric.score([record])
@@ -91,7 +93,7 @@ def offender(metric: Metric, answers: Sequence[Record], lowest: bool) -> Offende
     if worst.prompt.options:
         expected = worst.prompt.reference or ""
     verdict = worst.judgement.verdict
-    return Offender(
+    return FailingPrompt(
         id=worst.prompt.id,
         groups=dict(worst.prompt.groups),
         prompt=worst.prompt.transcript,

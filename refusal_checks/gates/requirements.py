@@ -17,7 +17,7 @@ PROMPTS = {
 """What a benchmark's prompts are called, by its kind."""
 
 
-def exact(metric: Metric, value: float) -> str:
+def format_bound(metric: Metric, value: float) -> str:
     """Format a bound as in its file, without trailing zeros: ``80%``, ``12.5%``, ``3.5``."""
     if metric.is_rate:
         return f"{_without_zeros(100 * value)}%"
@@ -28,30 +28,30 @@ def _without_zeros(value: float) -> str:
     return f"{value:z.6f}".rstrip("0").rstrip(".")
 
 
-def bound_in_words(gate: Gate, name: str) -> str:
+def describe_bound(gate: Gate, name: str) -> str:
     """Word one of a gate's bounds as its file has it: ``min 80%``, ``max_drop 5 points``."""
     metric, value = METRICS[gate.metric], gate.bounds[name]
-    shown = exact(metric, value)
+    shown = format_bound(metric, value)
     if name in MARGINS and metric.is_rate:
         shown = shown.removesuffix("%")
         shown += " point" if shown == "1" else " points"
     return f"{name} {shown}"
 
 
-def bounds_in_words(gate: Gate) -> str:
+def describe_bounds(gate: Gate) -> str:
     """Word the bounds on the figure; empty for a gate that only bounds the change."""
     named = [name for name in gate.bounds if name not in MARGINS]
-    return ", ".join(bound_in_words(gate, name) for name in named)
+    return ", ".join(describe_bound(gate, name) for name in named)
 
 
-def margins_in_words(gate: Gate) -> str:
+def describe_margins(gate: Gate) -> str:
     named = [name for name in gate.bounds if name in MARGINS]
-    return ", ".join(bound_in_words(gate, name) for name in named)
+    return ", ".join(describe_bound(gate, name) for name in named)
 
 
 def requirement(gate: Gate) -> str:
     """Word what a gate requires: its bounds or, if it has none, its margins."""
-    return bounds_in_words(gate) or margins_in_words(gate)
+    return describe_bounds(gate) or describe_margins(gate)
 
 
 def looser_bounds(gate: Gate, earlier: Mapping[str, float]) -> list[str]:
@@ -61,15 +61,15 @@ def looser_bounds(gate: Gate, earlier: Mapping[str, float]) -> list[str]:
     """
     changes = []
     for name, old in earlier.items():
-        new, was = gate.bounds.get(name), exact(METRICS[gate.metric], old)
+        new, was = gate.bounds.get(name), format_bound(METRICS[gate.metric], old)
         if new is None:
             changes.append(f"no {name}, which was {was}")
         elif new < old if name == "min" else new > old:
-            changes.append(f"{bound_in_words(gate, name)}, which was {was}")
+            changes.append(f"{describe_bound(gate, name)}, which was {was}")
     return changes
 
 
-def reversed_bound(verdict: Verdict) -> str:
+def reversal_hint(verdict: Verdict) -> str:
     """Ask back if the only bound excludes good values, as ``min`` does on harmless prompts."""
     gate = verdict.gate
     given = [name for name in ("min", "max") if name in gate.bounds]

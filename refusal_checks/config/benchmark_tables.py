@@ -25,7 +25,8 @@ from refusal_checks import judges
 from refusal_checks.benchmarks import Benchmark
 from refusal_checks.benchmarks.custom import KINDS
 from refusal_checks.config import toml_file
-from refusal_checks.config.gate_tables import Bounds, GateSettings
+from refusal_checks.config.gate_bounds import Bounds
+from refusal_checks.config.tables import GateSettings
 from refusal_checks.config.toml_file import EXTENSIONS
 from refusal_checks.core.errors import ThresholdError, require_known
 from refusal_checks.core.judgements import Chosen

@@ -1,0 +1,325 @@
+"""A run as a value: everything that decides what an evaluation does.
+
+A run is read from TOML files (``RunSpec.read``), then from ``--set TABLE.KEY=VALUE``, then from the
+few options that have a name of their own; of two that speak of the same key, the later one wins.
+Each table of a run file is a class in ``tables``, and each key one of its fields: type, default,
+bounds and description are written once, there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    SkipValidation,
+    ValidationError,
+)
+
+from refusal_checks.benchmarks import Benchmark, catalogue, discover
+from refusal_checks.config import benchmark_tables, toml_file
+from refusal_checks.config.layers import (
+    Layer,
+    copy_benchmark_tables,
+    read_table,
+    require_tables,
+)
+from refusal_checks.config.tables import (
+    TABLES,
+    AcceptTable,
+    BaselineTable,
+    CandidateTable,
+    DataTable,
+    EngineTable,
+    GateSettings,
+    JudgeTable,
+    ReportsTable,
+    SamplingTable,
+    StoreTable,
+    TrustTable,
+)
+from refusal_checks.core import suggestions
+from refusal_checks.core.errors import ThresholdError, UserError
+from refusal_checks.core.settings import (
+    BenchmarkTable,
+    Limits,
+    MultipleChoice,
+    RecordingTable,
+)
+from refusal_checks.gates.gate import Gate, measured_id
+from refusal_checks.io import extensions
+from refusal_checks.models.model_names import DEMO_RECORDINGS
+
+
+class RunTables(BaseModel):
+    """The tables of a run file that are not benchmarks; what is not set has its default."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, arbitrary_types_allowed=True
+    )
+
+    candidate: CandidateTable = CandidateTable()
+    sampling: SamplingTable = SamplingTable()
+    judge: JudgeTable = JudgeTable()
+    limits: Limits = Limits()
+    engine: EngineTable = EngineTable()
+    data: DataTable = DataTable()
+    recording: RecordingTable = RecordingTable()
+    multiple_choice: MultipleChoice = MultipleChoice()
+    store: StoreTable = StoreTable()
+    baseline: BaselineTable = BaselineTable()
+    trust: TrustTable = TrustTable()
+    reports: ReportsTable = ReportsTable()
+    settings: GateSettings = GateSettings()
+    accept: AcceptTable = AcceptTable()
+
+    def recorded(self) -> dict[str, Any]:
+        """The keys that were set, for the manifest; omits extensions' targets, which may be secret.
+
+        Gates are recorded with their verdicts instead.
+        """
+        names = {name for name in TABLES if getattr(self, name).model_fields_set}
+        written = self.model_dump(mode="json", include=names, exclude_unset=True)
+        for name in self.reports.formats:
+            written["reports"].pop(name, None)
+        return written
+
+
+class RunSpec(RunTables):
+    """Everything that a run is. A spec is immutable; ``with_values`` makes another one.
+
+    Attributes:
+        benchmarks: keys of benchmarks other than gates, by name of the benchmark.
+        files: the run files, in order.
+    """
+
+    gates: SkipValidation[tuple[Gate, ...]] = ()
+    benchmarks: SkipValidation[Mapping[str, BenchmarkTable]] = Field(
+        default_factory=dict
+    )
+    files: SkipValidation[tuple[Path, ...]] = ()
+    _layers: tuple[Layer, ...] = PrivateAttr(())
+
+    def __init__(self, **tables: Any) -> None:
+        """Make a run of tables: ``RunSpec(candidate={"model": "ORG/MODEL"})``.
+
+        Raises:
+            UserError: a table or key is wrong.
+        """
+        try:
+            super().__init__(**tables)
+        except ValidationError as fault:
+            first = suggestions.first(fault)
+            key = suggestions.key(first)
+            place = f"RunSpec: {key} = {first['input']!r}"
+            if first["type"] == "model_type":
+                remedy = f'give a dict, RunSpec({key}={{"KEY": VALUE}})'
+            else:
+                remedy = suggestions.problem(first, type(self))
+            raise UserError(f"{place}: {remedy}") from None
+
+    @classmethod
+    def read(cls, *files: str | PathLike[str], overrides: Iterable[Layer] = ()) -> Self:
+        """Read run files; later ones win key by key, and gate by gate.
+
+        Args:
+            files: paths, or names of files that come with the package (``smoke``); by default the
+                project's ``thresholds/default.toml``, else the shipped one.
+            overrides: values that win over the files; see ``override``.
+
+        Raises:
+            UserError: a file is wrong; the message says where, and what to write.
+        """
+        extensions.require_sound()
+        overrides = list(overrides)
+        paths = [toml_file.find(Path(fspath(name))) for name in files]
+        if not paths:
+            paths = [usual_file(Path.cwd(), overrides)]
+        parsed: dict[Path, dict[str, Any]] = {}
+        for path in paths:
+            # A file that is named twice keeps its last place only.
+            parsed.pop(path, None)
+            parsed[path] = toml_file.read(path)
+        benchmark_tables.take_extensions(parsed)
+        layers = [
+            Layer(content, where=str(path), folder=path.parent)
+            for path, content in parsed.items()
+        ]
+        spec = cls._merged([*layers, *overrides], tuple(paths))
+        if not spec.gates and not spec.measured:
+            raise ThresholdError(
+                f"no benchmark in {', '.join(map(str, paths))}: write a gate, for example "
+                "[xstest_unsafe] with rejection_rate = { min = 0.80 }"
+            )
+        return spec
+
+    @classmethod
+    def from_layers(cls, layers: Iterable[Layer]) -> Self:
+        """A run without files: it may have no gates."""
+        return cls._merged(list(layers), ())
+
+    @classmethod
+    def from_dict(cls, tables: Mapping[str, Any]) -> Self:
+        """Read a run from tables as a run file has them: ``{"xstest_safe": {"limit": 20}}``.
+
+        Raises:
+            UserError: a table or key is wrong.
+        """
+        extensions.require_sound()
+        _require_dict("from_dict", tables)
+        for name, table in tables.items():
+            if name in TABLES and not isinstance(table, Mapping):
+                key = "model" if name in ("candidate", "judge") else "KEY"
+                raise UserError(
+                    f"from_dict: {name} = {table!r}: write "
+                    f'{{"{name}": {{"{key}": {table!r}}}}}, with a dict for each table'
+                )
+        return cls._merged([Layer(tables, where="from_dict")], ())
+
+    def with_value(self, key: str, value: object) -> Self:
+        """Return the run with another value of one key; see ``with_values``."""
+        return self.with_values({key: value})
+
+    def with_values(self, values: Mapping[str, object]) -> Self:
+        """Return the run with other values by key: ``spec.with_values({"sampling.samples": 2})``.
+
+        A key may be a bound: ``"xstest_safe.rejection_rate.max"``. Other bounds of the gate stay.
+
+        Raises:
+            UserError: there is no such key, or a value is not valid for it.
+        """
+        _require_dict("with_values", values)
+        content: dict[str, Any] = {}
+        for key, value in values.items():
+            *tables, name = key.split(".")
+            inner = content
+            for table in tables:
+                inner = inner.setdefault(table, {})
+            inner[name] = os.fspath(value) if isinstance(value, PathLike) else value
+        written, option = "with_values", ""
+        if len(values) == 1:
+            written = option = f"{key} = {value!r}"
+        layer = Layer(content, where=written, option=option)
+        require_tables(layer)
+        own = [name for name in content if name in TABLES and name != "settings"]
+        changed: dict[str, Any] = {}
+        for name in own:
+            set_before = getattr(self, name).model_dump(exclude_unset=True)
+            before = Layer({name: set_before}, where=written)
+            changed[name] = read_table(name, TABLES[name], [before, layer])
+        if content.keys() - own:  # gates, and the settings that they depend on
+            if self.gates and not self._layers:
+                raise UserError(
+                    f"{written}: change the gates in a run file, and read the RunSpec from it"
+                )
+            merged = type(self)._merged([*self._layers, layer], self.files)
+            for name in ("gates", "benchmarks", "settings"):
+                changed[name] = getattr(merged, name)
+        spec = self.model_copy(update=changed)
+        spec._layers = (*self._layers, layer)
+        return spec
+
+    @classmethod
+    def _merged(cls, layers: Sequence[Layer], files: tuple[Path, ...]) -> Self:
+        tables = {name: read_table(name, kind, layers) for name, kind in TABLES.items()}
+        settings = tables["settings"]
+        assert isinstance(settings, GateSettings)
+        others: dict[Path, dict[str, Any]] = {}
+        for layer in layers:
+            require_tables(layer)
+            place = Path(layer.where)
+            others.pop(place, None)  # a value given twice keeps its last place only
+            others[place] = copy_benchmark_tables(layer)
+        options = [Path(layer.where) for layer in layers if layer.folder is None]
+        merged = benchmark_tables.merge(others, discover(), settings, TABLES, options)
+        spec = cls.model_validate(
+            {
+                **tables,
+                "gates": merged.gates,
+                "benchmarks": merged.tables,
+                "files": files,
+            }
+        )
+        spec._layers = tuple(layers)
+        return spec
+
+    def catalogue(self) -> Mapping[str, Benchmark]:
+        """All benchmarks that gates may use, including those that the files define."""
+        return catalogue(self.benchmarks)
+
+    @property
+    def evaluated(self) -> tuple[str, ...]:
+        """The names of all benchmarks of the run: gated, then measured."""
+        gated = dict.fromkeys(gate.benchmark for gate in self.gates)
+        return (*gated, *self.measured.values())
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The ids of all gates, and of the benchmarks that are only measured."""
+        return (*(gate.id for gate in self.gates), *self.measured)
+
+    @property
+    def measured(self) -> dict[str, str]:
+        """The benchmarks without a gate, by id: ``{"xstest_safe-measured": "xstest_safe"}``."""
+        gated = {gate.benchmark for gate in self.gates}
+        return {
+            measured_id(name): name for name in self.benchmarks if name not in gated
+        }
+
+    def where(self, key: str) -> str:
+        """Name the place where a key such as ``judge.args`` was written last, for messages."""
+        table, _, name = key.partition(".")
+        for layer in reversed(self._layers):
+            content = layer.content.get(table)
+            if isinstance(content, dict) and name in content:
+                return layer.option or f"{layer.where}: [{table}] {name}"
+        return f"[{table}] {name}"
+
+    @property
+    def usual_seed(self) -> int:
+        """The seed that the run files say, whatever an option gave."""
+        return int(self._usual("sampling", "seed", self.sampling.seed) or 0)
+
+    def usual_limit(self, benchmark: str) -> int | None:
+        """The most prompts that the run files say, whatever an option gave."""
+        table = self.benchmarks.get(benchmark)
+        limit: int | None = self._usual(benchmark, "limit", table and table.limit)
+        return limit
+
+    def _usual(self, table: str, key: str, value: Any) -> Any:
+        """What files say of a key that has this value now; None if only an option says it."""
+        given = [it for it in self._layers if key in it.content.get(table, {})]
+        written = [it.content[table][key] for it in given if it.folder is not None]
+        if not given:
+            return value
+        return written[-1] if written else None
+
+    @property
+    def tables(self) -> RunTables:
+        """The tables alone, as a manifest keeps them."""
+        return RunTables(**{name: getattr(self, name) for name in TABLES})
+
+
+def usual_file(folder: Path, overrides: Iterable[Layer]) -> Path:
+    """The run file of a project, or else the one that comes with the package.
+
+    The recordings that come with it are gated by a file of their own.
+    """
+    for layer in overrides:
+        if layer.content.get("candidate", {}).get("model") in DEMO_RECORDINGS:
+            return toml_file.FOLDER / "demo.toml"
+    own = folder / "thresholds" / "default.toml"
+    return own if own.is_file() else toml_file.DEFAULT
+
+
+def _require_dict(function: str, given: object) -> None:
+    """Notebooks are written without a type checker."""
+    if not isinstance(given, Mapping):
+        raise UserError(f"{function}: give a dict, not {given!r}")
