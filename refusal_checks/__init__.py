@@ -82,8 +82,8 @@ def load_run(
     from refusal_checks.api.result import RunResult
     from refusal_checks.results import project, run_folder
 
-    root = project.usual_root() if runs is None else Path(runs)
-    return RunResult.load(run_folder.find(fspath(name), root).summary_file)
+    root = project.default_runs_folder() if runs is None else Path(runs)
+    return RunResult.load(run_folder.find_run(fspath(name), root).summary_file)
 
 
 def __dir__() -> list[str]:

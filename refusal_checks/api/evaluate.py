@@ -9,16 +9,15 @@ from collections.abc import Collection
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
-from refusal_checks.api.interrupts import as_interrupts, ctrl_c_raises
+from refusal_checks.api.interrupts import ctrl_c_as_interrupt, signals_as_interrupts
 from refusal_checks.api.result import RunResult
 from refusal_checks.config.run_spec import RunSpec
 from refusal_checks.config.tables import NAMED
 from refusal_checks.core.errors import EngineStartError, UserError, require_known
 from refusal_checks.reports import formats
-from refusal_checks.reports.run_view import RunView
 from refusal_checks.results import project
 from refusal_checks.results.events import Event, Listener, Notice
-from refusal_checks.run.inputs import COMMANDS, Folders, folders, read_inputs
+from refusal_checks.run.inputs import COMMANDS, Folders, choose_folders, read_inputs
 from refusal_checks.run.pipeline import Pipeline
 from refusal_checks.run.recorder import Recorder
 
@@ -48,7 +47,7 @@ def evaluate(
     *,
     gates: Collection[str] | None = None,
     run_id: str = "",
-    kept: Folders | None = None,
+    folders: Folders | None = None,
     write_reports: bool = True,
 ) -> RunResult:
     """Evaluate the candidate of a spec and decide its gates.
@@ -66,7 +65,7 @@ def evaluate(
         gates: ids of the gates to decide, and of benchmarks without gates to measure; None for
             all. With none, only the judge is checked.
         run_id: the name of the run's folder; by default the time.
-        kept: folders of the store and of runs, unless the spec names them.
+        folders: those of the store and of runs, unless the spec names them.
         write_reports: write the files that the spec's ``reports`` name.
 
     Returns:
@@ -88,9 +87,11 @@ def evaluate(
     )
     work = evaluation.in_thread if _has_loop() else evaluation.work
     try:
-        return work(kept or folders(spec), _selected(gates, spec))
+        return work(folders or choose_folders(spec), _selected(gates, spec))
     except UserError as fault:
-        if kept:  # pytest and commands name the folders, and their users type options
+        if (
+            folders
+        ):  # pytest and commands name the folders, and their users type options
             raise
         raise type(fault)(_in_keys(str(fault))) from None
 
@@ -169,7 +170,7 @@ class _Evaluation:
         self._pipeline: Pipeline | None = None
         self._is_cancelled = False
 
-    def work(self, kept: Folders, selected: Collection[str]) -> RunResult:
+    def work(self, folders: Folders, selected: Collection[str]) -> RunResult:
         """Evaluate, in this thread.
 
         Raises:
@@ -180,9 +181,9 @@ class _Evaluation:
         from refusal_checks.run.run_session import open_session
 
         ended: BaseException | None = None
-        with as_interrupts():
+        with signals_as_interrupts():
             formats.check(self._spec)
-            inputs = read_inputs(self._spec, kept, selected)
+            inputs = read_inputs(self._spec, folders, selected)
             with open_session(
                 inputs, self._run_id, self._events.say, lambda: self._is_cancelled
             ) as session:
@@ -192,7 +193,7 @@ class _Evaluation:
                     pipeline.work()
                 except (KeyboardInterrupt, EngineStartError) as fault:
                     ended = fault
-            result = RunResult(RunView(recorder.folder, recorder.summary))
+            result = RunResult(recorder.folder, recorder.summary)
             try:
                 self._report(result)
             except KeyboardInterrupt as fault:
@@ -218,18 +219,18 @@ class _Evaluation:
             for line in result.write_reports(self._spec.reports):
                 self._events.say(line)
 
-    def in_thread(self, kept: Folders, selected: Collection[str]) -> RunResult:
+    def in_thread(self, folders: Folders, selected: Collection[str]) -> RunResult:
         """Run ``work`` in a thread of its own, and pass interrupts on to it."""
         ended: SimpleQueue[RunResult | BaseException] = SimpleQueue()
 
         def work() -> None:
             try:
-                ended.put(self.work(kept, selected))
+                ended.put(self.work(folders, selected))
             except BaseException as fault:
                 ended.put(fault)
 
         thread = threading.Thread(target=work, name="evaluation", daemon=True)
-        with ctrl_c_raises(), as_interrupts():
+        with ctrl_c_as_interrupt(), signals_as_interrupts():
             thread.start()
             try:
                 thread.join()

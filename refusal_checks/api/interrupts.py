@@ -11,7 +11,7 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
-def as_interrupts() -> Iterator[None]:
+def signals_as_interrupts() -> Iterator[None]:
     """Within the block, treat signals that end a process like Ctrl-C, so that cleanup runs.
 
     A signal that the process ignores (``nohup``) or handles itself is left alone. Outside the main
@@ -31,7 +31,7 @@ def as_interrupts() -> Iterator[None]:
 
 
 @contextmanager
-def ctrl_c_raises() -> Iterator[None]:
+def ctrl_c_as_interrupt() -> Iterator[None]:
     """Within the block, Ctrl-C raises KeyboardInterrupt even if an event loop handles SIGINT.
 
     A loop cannot react while its code waits for a thread. A process that ignores Ctrl-C still

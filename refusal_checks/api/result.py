@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,11 +15,14 @@ from refusal_checks.core.text import clean
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.reports import formats
-from refusal_checks.reports.run_view import RunView
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary
 from refusal_checks.trust.floors import JudgeCheck
-from refusal_checks.wording.release import ReleaseDecision
+from refusal_checks.wording.release import (
+    ReleaseDecision,
+    release_decision,
+    summary_texts,
+)
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -30,8 +34,9 @@ class RunResult:
     Everything comes from memory or from the run's folder; nothing is evaluated here.
     """
 
-    def __init__(self, run: RunView) -> None:
-        self.run = run
+    def __init__(self, folder: RunFolder, summary: RunSummary) -> None:
+        self._folder = folder
+        self.summary = summary
 
     @classmethod
     def load(cls, path: Path) -> RunResult:
@@ -40,9 +45,10 @@ class RunResult:
         Raises:
             DataError: the folder holds no run, or one that has changed since it was written.
         """
-        view = RunView.read(path.absolute())
-        view.folder.require_whole()
-        return cls(view)
+        folder = RunFolder.of(path.absolute())
+        summary = folder.summary()
+        folder.require_whole()
+        return cls(folder, summary)
 
     @property
     def is_unfinished(self) -> bool:
@@ -52,15 +58,11 @@ class RunResult:
     @property
     def candidate(self) -> str:
         """Short name of the candidate."""
-        return self.run.candidate
+        return self.summary.manifest.shown or self._folder.path.name
 
     @property
     def folder(self) -> Path:
-        return self.run.folder.path
-
-    @property
-    def summary(self) -> RunSummary:
-        return self.run.summary
+        return self._folder.path
 
     @property
     def verdicts(self) -> dict[str, Verdict]:
@@ -88,7 +90,7 @@ class RunResult:
     @property
     def decision(self) -> ReleaseDecision:
         """Whether the candidate may ship, and why."""
-        return self.run.decision
+        return release_decision(self.summary)
 
     def records(self, benchmark: str) -> Iterator[Record]:
         """Yield all answers to a benchmark, with their judgements.
@@ -96,21 +98,21 @@ class RunResult:
         Raises:
             DataError: there are no answers, or their file is damaged.
         """
-        folder = self.run.folder
-        require_known(benchmark, folder.benchmarks, "records", "benchmark", DataError)
-        return folder.records(benchmark)
+        names = self._folder.benchmarks
+        require_known(benchmark, names, "records", "benchmark", DataError)
+        return self._folder.records(benchmark)
 
     def frame(self) -> DataFrame:
         """Return all answers as a table, one row per answer."""
-        return self.run.folder.frame()
+        return self._folder.frame()
 
     def write_html(self, path: str | PathLike[str]) -> None:
         """Write the report with all answers as one HTML file."""
-        formats.OWN["html"].write(self.run.folder, Path(fspath(path)))
+        formats.OWN["html"].write(self._folder, Path(fspath(path)))
 
     def write_junit(self, path: str | PathLike[str]) -> None:
         """Write JUnit XML with a case for each gate and each check of the judge."""
-        formats.OWN["junit"].write(self.run.folder, Path(fspath(path)))
+        formats.OWN["junit"].write(self._folder, Path(fspath(path)))
 
     def write_reports(self, reports: ReportsTable) -> Iterator[str]:
         """Write the files that a spec names; yield one line about each."""
@@ -125,6 +127,16 @@ class RunResult:
                 yield f"{name} report could not be written: {clean(str(fault))}"
                 continue
             yield formats.report_line(name, report, path)
+
+    def leave_open(self, unexplained: Sequence[str]) -> None:
+        """Make the decision open, and write that into the run's folder.
+
+        Args:
+            unexplained: failures that no verdict explains, such as of other tests.
+        """
+        self.summary.unexplained += unexplained
+        with suppress(OSError):  # it was said when the run ended
+            self._folder.write_summary(self.summary, summary_texts(self.summary))
 
     def __repr__(self) -> str:
         return f"<RunResult of {self.candidate}: {self.decision.line}>"

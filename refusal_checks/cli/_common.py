@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
+from refusal_checks.api.result import RunResult
 from refusal_checks.config.layers import Layer, option_layer, parse_override
 from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.core.text import visible
-from refusal_checks.reports.run_view import RunView
 from refusal_checks.results import project, run_folder
 from refusal_checks.results.redact import VARIABLE, RedactedFolder, is_redacted
 from refusal_checks.results.run_folder import RunFolder
@@ -63,7 +63,7 @@ Root = Annotated[
     typer.Option(
         "--runs",
         metavar="DIR",
-        default_factory=project.usual_root,
+        default_factory=project.default_runs_folder,
         show_default=False,
         help="The folder that holds the runs ($REFUSAL_CHECKS_RUNS, else .refusal-checks/runs).",
     ),
@@ -122,15 +122,15 @@ def open_run(name: str, root: Path, redact: bool = False) -> RunFolder:
         DataError: there is no such run, or its files have changed since it ended.
     """
     kind = RedactedFolder if is_redacted(redact) else RunFolder
-    folder = kind.of(run_folder.locate(name, root))
+    folder = kind.of(run_folder.locate_run(name, root))
     folder.require_whole()
     return folder
 
 
-def read_run(name: str, root: Path) -> RunView:
+def read_run(name: str, root: Path) -> RunResult:
     """Open a run and read its summary; see ``open_run``."""
     folder = open_run(name, root)
-    return RunView(folder, folder.summary())
+    return RunResult(folder, folder.summary())
 
 
 def require_target(target: Path, command: str, right: Iterable[str | Path]) -> None:

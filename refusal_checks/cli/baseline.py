@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from refusal_checks.api.result import RunResult
 from refusal_checks.cli._common import (
     Root,
     Run,
@@ -18,7 +19,6 @@ from refusal_checks.core.errors import BaselineError
 from refusal_checks.core.text import clean
 from refusal_checks.gates import score_files
 from refusal_checks.io.files import write_text
-from refusal_checks.reports.run_view import RunView
 
 
 def add(app: typer.Typer) -> None:
@@ -49,7 +49,7 @@ def accept(
     require_target(folder, "baseline accept", [folder, run])
     past = read_run(run, runs)
     _require_whole(past, partial)
-    accepted = score_files.load(past.folder.path)
+    accepted = score_files.load(past.folder)
     for name, scores in accepted.items():
         path = folder / f"{name}.json"
         with writing(path):
@@ -59,8 +59,8 @@ def accept(
         echo(f"note: that run's answer was {clean(past.decision.line, 2000)}")
 
 
-def _require_whole(run: RunView, partial: bool) -> None:
-    path, summary = run.folder.path, run.summary
+def _require_whole(run: RunResult, partial: bool) -> None:
+    path, summary = run.folder, run.summary
     if not summary.verdicts and not summary.failure:
         raise BaselineError(
             f"{path}: accept another run: no gate of this one has a verdict"

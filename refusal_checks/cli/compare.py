@@ -5,6 +5,7 @@ from functools import cache, partial
 
 import typer
 
+from refusal_checks.api.result import RunResult
 from refusal_checks.cli._common import Root, Runs, echo, read_run
 from refusal_checks.core.errors import UserError
 from refusal_checks.core.layout import table, told_apart
@@ -14,8 +15,7 @@ from refusal_checks.gates import score_files
 from refusal_checks.gates.comparison import paired_change
 from refusal_checks.io.files import resolve_path
 from refusal_checks.metrics import METRICS
-from refusal_checks.reports.run_view import RunView
-from refusal_checks.results.run_folder import earlier_scores
+from refusal_checks.results.run_folder import read_earlier_scores
 from refusal_checks.wording.gate_sentences import mark
 
 
@@ -29,16 +29,14 @@ def compare(runs: Runs, root: Root) -> None:
     Of two runs, it also has the change with its interval, from the scores of the same prompts in
     both.
     """
-    views = [read_run(name, root) for name in runs]
-    if len({resolve_path(run.folder.summary_file) for run in views}) < max(
-        2, len(views)
-    ):
+    results = [read_run(name, root) for name in runs]
+    if len({resolve_path(run.folder) for run in results}) < max(2, len(results)):
         raise UserError("compare: name two runs or more, each once")
-    for line in _lines(views):
+    for line in _lines(results):
         echo(line)
 
 
-def _lines(runs: Sequence[RunView]) -> Iterator[str]:
+def _lines(runs: Sequence[RunResult]) -> Iterator[str]:
     summaries = [run.summary for run in runs]
     gates = dict.fromkeys(
         gate for run in summaries for gate in (*run.verdicts, *run.errors)
@@ -60,16 +58,16 @@ def _lines(runs: Sequence[RunView]) -> Iterator[str]:
     yield from (clean(f"no change {why}", 600) for why in reasons)
 
 
-def _names(runs: Sequence[RunView]) -> list[str]:
+def _names(runs: Sequence[RunResult]) -> list[str]:
     """Short names of the candidates; of equal ones, the ids of their runs."""
     ends = [run.candidate.rstrip("/").rpartition("/")[2] for run in runs]
     names = told_apart([clean(end) for end in ends], 20)
     if len(set(names)) < len(names):
-        return [clean(run.folder.path.name, 60) for run in runs]
+        return [clean(run.folder.name, 60) for run in runs]
     return names
 
 
-def _cell(run: RunView, gate_id: str) -> str:
+def _cell(run: RunResult, gate_id: str) -> str:
     verdict = run.summary.verdicts.get(gate_id)
     if verdict is None:
         return "ERROR" if gate_id in run.summary.errors else "-"
@@ -78,12 +76,12 @@ def _cell(run: RunView, gate_id: str) -> str:
     return f"{mark(verdict)} {shown}"
 
 
-def _changes(before: RunView, after: RunView) -> tuple[dict[str, str], list[str]]:
+def _changes(before: RunResult, after: RunResult) -> tuple[dict[str, str], list[str]]:
     """The changes of the gates that both runs decided, and why others have none."""
     changes: dict[str, str] = {}
     reasons: dict[str, None] = {}
     try:
-        old, new = (earlier_scores(run.folder.path) for run in (before, after))
+        old, new = (read_earlier_scores(run.folder) for run in (before, after))
     except UserError as fault:
         why = str(fault).partition(";")[0]
         return {}, [f"without the scores of both runs: {why}"]
@@ -109,5 +107,5 @@ def _changes(before: RunView, after: RunView) -> tuple[dict[str, str], list[str]
     return changes, list(reasons)
 
 
-def _prompts(run: RunView, benchmark: str) -> Mapping[str, Prompt]:
-    return {record.prompt.id: record.prompt for record in run.folder.records(benchmark)}
+def _prompts(run: RunResult, benchmark: str) -> Mapping[str, Prompt]:
+    return {record.prompt.id: record.prompt for record in run.records(benchmark)}

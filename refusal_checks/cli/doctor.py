@@ -24,7 +24,7 @@ from refusal_checks.gates import power
 from refusal_checks.io.store import Store
 from refusal_checks.models.identity import describe_model
 from refusal_checks.models.model_names import Model, Served
-from refusal_checks.run.inputs import folders, read_inputs
+from refusal_checks.run.inputs import choose_folders, read_inputs
 
 EXIT_FAULT = 4
 
@@ -105,7 +105,12 @@ def _checks(
 ) -> Iterator[tuple[str, Check]]:
     """The checks of a run, in its order, by name."""
     # HTTP, which the help need not import
-    from refusal_checks.run import connections, earlier_runs, loading, run_session
+    from refusal_checks.run import (
+        baseline_scores,
+        connections,
+        prompt_loading,
+        run_session,
+    )
 
     def refuse() -> Sequence[str]:
         raise fault
@@ -115,7 +120,7 @@ def _checks(
         if not spec.candidate.model:
             yield "run", lambda: ["name MODEL and --judge JUDGE to check a run, too"]
             return
-        inputs = read_inputs(spec, folders(spec, runs=runs))
+        inputs = read_inputs(spec, choose_folders(spec, runs=runs))
     except RefusalChecksError as error:
         fault = error
         yield "run", refuse
@@ -133,7 +138,7 @@ def _checks(
         return said or ["everything its models need is here"]
 
     def baseline() -> Sequence[str]:
-        names = ", ".join(earlier_runs.read_baseline(inputs))
+        names = ", ".join(baseline_scores.read_baseline(inputs))
         return [names or "none"]
 
     def store() -> Sequence[str]:
@@ -160,7 +165,7 @@ def _checks(
         return lines
 
     def data() -> Sequence[str]:
-        plan = loading.load_prompts(inputs, said.append).plan
+        plan = prompt_loading.load_prompts(inputs, said.append).plan
         sizes = [f"{name}: {len(prompts)} prompts" for name, prompts in plan.items()]
         weakest = power.describe_weakest(inputs.gates, plan, spec.settings.confidence)
         return [*sizes, weakest] if weakest else sizes

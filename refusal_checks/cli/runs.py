@@ -79,9 +79,9 @@ def list_runs(
         return
     if verbose:
         raise UserError("runs list --verbose: name the run whose groups to show")
-    if not runs.is_dir() and runs != project.usual_root():
+    if not runs.is_dir() and runs != project.default_runs_folder():
         raise UserError(f"--runs {runs}: {NO_RUNS}: name the folder of the runs")
-    rows = [_listed(folder) for folder in run_folder.all_runs(runs)]
+    rows = [_listed(folder) for folder in run_folder.list_runs(runs)]
     if as_json:
         echo(json_text([asdict(row) for row in rows]))
     elif not rows:

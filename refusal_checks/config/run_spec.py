@@ -58,7 +58,7 @@ from refusal_checks.io import extensions
 from refusal_checks.models.model_names import DEMO_RECORDINGS
 
 
-class RunTables(BaseModel):
+class SpecTables(BaseModel):
     """The tables of a run file that are not benchmarks; what is not set has its default."""
 
     model_config = ConfigDict(
@@ -92,7 +92,7 @@ class RunTables(BaseModel):
         return written
 
 
-class RunSpec(RunTables):
+class RunSpec(SpecTables):
     """Everything that a run is. A spec is immutable; ``with_values`` makes another one.
 
     Attributes:
@@ -302,9 +302,9 @@ class RunSpec(RunTables):
         return written[-1] if written else None
 
     @property
-    def tables(self) -> RunTables:
+    def tables(self) -> SpecTables:
         """The tables alone, as a manifest keeps them."""
-        return RunTables(**{name: getattr(self, name) for name in TABLES})
+        return SpecTables(**{name: getattr(self, name) for name in TABLES})
 
 
 def usual_file(folder: Path, overrides: Iterable[Layer]) -> Path:

@@ -94,7 +94,7 @@ def run(folder: Path, words: Sequence[str]) -> int:
 
 def arguments(folder: Path, words: Sequence[str]) -> list[str]:
     """Return pytest's arguments for a gate run in a folder."""
-    runs = project.usual_root(folder)
+    runs = project.default_runs_folder(folder)
     moved = f"{project.RUNS_KEY}={shlex.quote(str(folder / runs))}"
     return [
         *("-c", str(Path(__file__).parent / "gate_command.ini"), f"--rootdir={folder}"),

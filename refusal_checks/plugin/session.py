@@ -51,12 +51,12 @@ from refusal_checks.reports.junit_properties import (
 from refusal_checks.results.events import Notice, Prepared
 from refusal_checks.results.project import RUNS_VARIABLE
 from refusal_checks.results.redact import is_redacted
+from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.trust.check_sets import REFUSALS, SETS
 from refusal_checks.trust.floors import Figure
 
 if TYPE_CHECKING:
     from refusal_checks.api.result import RunResult
-    from refusal_checks.reports.run_view import RunView
     from refusal_checks.results.events import Event, Listener
     from refusal_checks.run.inputs import Folders
 
@@ -114,9 +114,9 @@ class GateSession:
         return named or self._config.getini(f"{options.PREFIX}thresholds")
 
     @cached_property
-    def kept(self) -> Folders:
+    def folders(self) -> Folders:
         """The folders of the store and of runs."""
-        from refusal_checks.run.inputs import folders  # not for collection
+        from refusal_checks.run.inputs import choose_folders  # not for collection
 
         own, runs = map(self._configured, ("folder", "runs"))
         own = own or self._config.rootpath / ".refusal-checks"
@@ -124,7 +124,7 @@ class GateSession:
         if runs is None and named:
             folder = self._config.invocation_params.dir
             runs = resolve_path(folder / Path(named).expanduser())
-        return folders(self.spec, own, runs or own / "runs")
+        return choose_folders(self.spec, own, runs or own / "runs")
 
     def _configured(self, key: str) -> Path | None:
         paths: list[Path] = self._config.getini(options.PREFIX + key)
@@ -287,7 +287,7 @@ class GateSession:
                     listen,
                     gates=gates,
                     run_id=xdist.run_id(self._config),
-                    kept=self.kept,
+                    folders=self.folders,
                     write_reports=False,
                 )
         except KeyboardInterrupt as stopped:
@@ -314,14 +314,14 @@ class GateSession:
         """Load the result that the controller wrote; None if it evaluated nothing."""
         from refusal_checks.api.result import RunResult
 
-        path = self.kept.runs / xdist.run_id(self._config)
+        path = self.folders.runs / xdist.run_id(self._config)
         if not path.exists():
             return None
         try:
             result = RunResult.load(path)
         except DataError as fault:
             raise outcomes.failure(f"run it again: {fault}") from None
-        if not result.run.folder.has_ended:
+        if not RunFolder(path).has_ended:
             raise outcomes.failure(f"run it again: no summary was written in {path}")
         return result
 
@@ -375,11 +375,6 @@ class GateSession:
 
     # End
 
-    @property
-    def _run(self) -> RunView | None:
-        """The run that this process evaluated, once it has ended."""
-        return self._result.run if self._result else None
-
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_sessionfinish(
         self, session: pytest.Session
@@ -401,7 +396,7 @@ class GateSession:
         words = self._config.invocation_params.args
         if (
             not session.exitstatus
-            and self._run is None
+            and self._result is None
             and any(word.startswith("--refusal-candidate") for word in words)
             and not self._config.option.collectonly
         ):
@@ -409,7 +404,7 @@ class GateSession:
 
     def _write(self, session: pytest.Session) -> None:
         """Write the report files, and shorten the failures that pytest is about to print."""
-        run = self._run
+        run = self._result
         if run:
             self._written = list(self.result().write_reports(self.spec.reports))
         is_stopped = session.exitstatus == pytest.ExitCode.INTERRUPTED
@@ -427,18 +422,18 @@ class GateSession:
 
     def _exit_code(self) -> int:
         """The exit code of the answer; 0 for a run without gates, which only checks the judge."""
-        run = self._run
+        run = self._result
         if run is None or not run.summary.manifest.gates.selected:
             return 0
         return run.decision.exit_code
 
     def _leave_open(self, exit_code: int) -> None:
         """Mark the run as undecided if pytest failed and no gate did, or if its folder is gone."""
-        run = self._run
+        run = self._result
         if run is None or not run.summary.manifest.gates.selected:
             return
-        if not run.folder.has_begun:
-            run.leave_open([f"run it again: its folder {run.folder.path} was removed"])
+        if not RunFolder(run.folder).has_begun:
+            run.leave_open([f"run it again: its folder {run.folder} was removed"])
         elif exit_code == pytest.ExitCode.INTERRUPTED:
             run.leave_open(["run it again: it was interrupted"])
         elif exit_code and self._exit_code() != pytest.ExitCode.TESTS_FAILED:
@@ -465,8 +460,8 @@ class GateSession:
             )
             if name:  # pytest's own is the path of the installed package
                 entry.set("classname", ".".join(filter(None, (xml.prefix, name))))
-        if self._run:
-            for name, value in run_properties(self._run.summary).items():
+        if self._result:
+            for name, value in run_properties(self._result.summary).items():
                 xml.add_global_property(name, value)
         if left:
             entry = xml.node_reporter("stopped")
@@ -487,7 +482,7 @@ class GateSession:
             ids = [*self._judge_figures, *self.spec.ids]
             for line in _unselected(option.keyword, option.markexpr, ids):
                 terminalreporter.write_line(line)
-        run = self._run
+        run = self._result
         if run is None:
             return
         terminalreporter.write_sep("=", "refusal checks")
@@ -495,7 +490,7 @@ class GateSession:
             *markdown.workflow_commands(run.summary),
             *terminal.lines(
                 run.summary,
-                run.folder.path,
+                run.folder,
                 terminal.usable_width(self._config.get_terminal_writer().fullwidth),
                 max(0, option.verbose),
                 (*self._left(), *self._written),
@@ -507,7 +502,7 @@ class GateSession:
 
     def _left(self) -> Iterator[str]:
         """Lines on what an interrupted run has left to do."""
-        prepared, run = self._prepared, self._run
+        prepared, run = self._prepared, self._result
         if prepared and run:
             gates, fresh = len(prepared.gates), self.spec.store.fresh
             yield from terminal.unfinished_work(

@@ -14,7 +14,7 @@ from rich.progress import Progress as Bars
 from rich.table import Column
 
 from refusal_checks.core.text import clean, duration
-from refusal_checks.results.events import Count, Progress
+from refusal_checks.results.events import BenchmarkProgress, Progress
 
 WINDOW = 60.0  # seconds over which speed is measured: answers from the store are soon forgotten
 
@@ -120,7 +120,7 @@ def _column() -> Column:
     return Column(no_wrap=True, overflow="ellipsis")
 
 
-def _of_benchmark(count: Count) -> Iterator[str]:
+def _of_benchmark(count: BenchmarkProgress) -> Iterator[str]:
     """What is done and, while nothing arrives, how much was asked."""
     yield f"{count.judged}/{count.planned} judged"
     if count.answered > count.judged:

@@ -17,7 +17,7 @@ from refusal_checks.gates.gate import Gate
 
 
 @dataclass
-class Count:
+class BenchmarkProgress:
     """Progress of one benchmark: prompts planned, begun, answered and judged, and answers so far.
 
     Stored answers count, too. ``invalid`` counts answers without a verdict.
@@ -38,17 +38,17 @@ def _ignore(benchmark: str, records: Sequence[Record]) -> None:
 
 @dataclass
 class Progress:
-    benchmarks: dict[str, Count] = field(default_factory=dict)
+    benchmarks: dict[str, BenchmarkProgress] = field(default_factory=dict)
     phase: str = ""  # the current step in a few words, for example starting vLLM
     # tokens that the servers have generated so far; 0 if they do not report them
     tokens: Callable[[], int] = lambda: 0
     # called with benchmark and records of each judged prompt; without records, the benchmark begins
-    judged_so_far: Callable[[str, Sequence[Record]], None] = _ignore
+    on_judged: Callable[[str, Sequence[Record]], None] = _ignore
 
     def plan(self, sizes: Mapping[str, int]) -> None:
         for name, size in sizes.items():
-            self.benchmarks[name] = Count(planned=size)
-            self.judged_so_far(name, ())
+            self.benchmarks[name] = BenchmarkProgress(planned=size)
+            self.on_judged(name, ())
 
     def leave_out(self, names: Collection[str]) -> None:
         # Replaced, not changed: other threads may be iterating over the old dictionary.
@@ -56,22 +56,22 @@ class Progress:
             name: count for name, count in self.benchmarks.items() if name not in names
         }
 
-    def begun(self, benchmark: str) -> None:
+    def count_begun(self, benchmark: str) -> None:
         self.benchmarks[benchmark].begun += 1
 
-    def answered(self, benchmark: str) -> None:
+    def count_answered(self, benchmark: str) -> None:
         self.benchmarks[benchmark].answered += 1
 
-    def judged(self, benchmark: str, records: Sequence[Record]) -> None:
+    def count_judged(self, benchmark: str, records: Sequence[Record]) -> None:
         count = self.benchmarks[benchmark]
         count.judged += 1
         count.answers += len(records)
         for record in records:
             if isinstance(record.judgement, Invalid):
                 count.invalid += 1
-        self.judged_so_far(benchmark, records)
+        self.on_judged(benchmark, records)
 
-    def finished(self, benchmark: str) -> None:
+    def count_finished(self, benchmark: str) -> None:
         self.benchmarks[benchmark].done = True
 
 
@@ -109,7 +109,7 @@ class Judged:
 
     benchmark: str
     records: Sequence[Record]
-    done: Count
+    done: BenchmarkProgress
 
     def __str__(self) -> str:
         count = self.done

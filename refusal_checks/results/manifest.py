@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, field_serializer
 
-from refusal_checks.config.run_spec import RunTables
+from refusal_checks.config.run_spec import SpecTables
 from refusal_checks.core.labelling import is_model
 from refusal_checks.core.redaction import redacted
 from refusal_checks.models.client.usage import Usage
@@ -130,7 +130,7 @@ class Manifest(_Facts):
     # hash of each judge's prompt, by benchmark and judge
     judge_prompts: Mapping[str, Mapping[str, str]] = {}
     data: Mapping[str, Data] = {}
-    spec: RunTables = RunTables()
+    spec: SpecTables = SpecTables()
     thresholds: Mapping[str, str] = {}  # sha256 by run file
     # sha256 by who brought the extension: a distribution or a file
     extensions: Mapping[str, str] = {}
@@ -159,7 +159,7 @@ class Manifest(_Facts):
     redacted: bool = False
 
     @field_serializer("spec")
-    def _as_written(self, spec: RunTables) -> dict[str, Any]:
+    def _as_written(self, spec: SpecTables) -> dict[str, Any]:
         return spec.recorded()
 
     @property

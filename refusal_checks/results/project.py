@@ -54,12 +54,12 @@ def new_run_id() -> str:
             started += timedelta(seconds=1)
 
 
-def usual_folder() -> Path:
+def default_folder() -> Path:
     """Find the folder of a project's store, as a gate run in one of its folders does."""
     return configured(Path.cwd()).get(FOLDER_KEY, ROOT).expanduser()
 
 
-def usual_root(folder: Path | None = None) -> Path:
+def default_runs_folder(folder: Path | None = None) -> Path:
     """Find the folder of a project's runs, as a gate run in one of its folders does.
 
     Taken from ``RUNS_KEY``, else from ``RUNS_VARIABLE``, else below the folder of ``FOLDER_KEY``,

@@ -55,7 +55,7 @@ def _hide(value: Value, *names: str) -> Value:
     return replace(value, **hidden)  # type: ignore[type-var]
 
 
-def prompt(original: Prompt) -> Prompt:
+def redact_prompt(original: Prompt) -> Prompt:
     hidden = original
     if original.reference not in original.options:  # else it is a letter
         hidden = _hide(original, "reference")
@@ -69,7 +69,7 @@ def prompt(original: Prompt) -> Prompt:
     )
 
 
-def judged(original: Record) -> Record:
+def redact_judgement(original: Record) -> Record:
     votes = [
         replace(vote, judgement=vote.judgement.redacted(redacted))
         for vote in original.votes
@@ -78,17 +78,21 @@ def judged(original: Record) -> Record:
     return replace(original, judgement=judgement, votes=tuple(votes))
 
 
-def record(original: Record) -> Record:
+def redact_record(original: Record) -> Record:
     answer = original.completion
     if answer:
         # The reason for its end is the server's word, and a server may say anything.
         if answer.finish_reason not in FINISH_REASONS:
             answer = _hide(answer, "finish_reason")
         answer = replace(_hide(answer, "text"), label=None)
-    return replace(judged(original), prompt=prompt(original.prompt), completion=answer)
+    return replace(
+        redact_judgement(original),
+        prompt=redact_prompt(original.prompt),
+        completion=answer,
+    )
 
 
-def verdict(original: Verdict) -> Verdict:
+def redact_verdict(original: Verdict) -> Verdict:
     def flip(moved: Flip) -> Flip:
         return replace(_hide(moved, "answer_before"), now=_failing_prompt(moved.now))
 
@@ -121,13 +125,13 @@ class Redaction:
                 vllm.check_logging(model.args)
 
     def judged(self, records: Sequence[Record]) -> Sequence[Record]:
-        return list(map(judged, records)) if self.is_on else records
+        return list(map(redact_judgement, records)) if self.is_on else records
 
     def records(self, records: Sequence[Record]) -> Sequence[Record]:
-        return list(map(record, records)) if self.is_on else records
+        return list(map(redact_record, records)) if self.is_on else records
 
     def verdict(self, original: Verdict) -> Verdict:
-        return verdict(original) if self.is_on else original
+        return redact_verdict(original) if self.is_on else original
 
     def check(self, original: JudgeCheck) -> JudgeCheck:
         if not self.is_on:
@@ -190,7 +194,7 @@ class RedactedFolder(RunFolder):
         return replace(
             redaction.summary(original),
             verdicts={
-                gate: verdict(shown) for gate, shown in original.verdicts.items()
+                gate: redact_verdict(shown) for gate, shown in original.verdicts.items()
             },
             judge=original.judge and redaction.check(original.judge),
             # A server's error may repeat a text.
@@ -200,4 +204,4 @@ class RedactedFolder(RunFolder):
         )
 
     def records(self, benchmark: str) -> Iterator[Record]:
-        return map(record, super().records(benchmark))
+        return map(redact_record, super().records(benchmark))

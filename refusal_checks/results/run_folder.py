@@ -439,7 +439,7 @@ def _why(fault: ValueError | RecursionError) -> str:
     return f"{'.'.join(map(str, first['loc']))}: {suggestions.problem(first)}"
 
 
-def earlier_scores(path: Path) -> dict[str, Scores]:
+def read_earlier_scores(path: Path) -> dict[str, Scores]:
     """Scores of an earlier run or an accepted baseline, by benchmark; see ``score_files.load``.
 
     Raises:
@@ -456,7 +456,7 @@ def earlier_scores(path: Path) -> dict[str, Scores]:
     return score_files.load(path)
 
 
-def all_runs(root: Path) -> list[RunFolder]:
+def list_runs(root: Path) -> list[RunFolder]:
     """The runs below a folder, by start time."""
     ordered: list[tuple[datetime, Path]] = []
     for path in root.glob("*"):
@@ -466,14 +466,14 @@ def all_runs(root: Path) -> list[RunFolder]:
     return [RunFolder(path) for _, path in sorted(ordered)]
 
 
-def find(name: str, root: Path = ROOT) -> RunFolder:
+def find_run(name: str, root: Path = ROOT) -> RunFolder:
     """Find a run by its id (the folder's name) or the beginning of it, its folder, or its summary.
 
     ``last`` is the latest run; a folder of that name is ``./last``.
     """
     if name not in (LAST, "") and Path(name).exists():
         return RunFolder.of(Path(name))
-    runs = {run.path.name: run for run in all_runs(root)}
+    runs = {run.path.name: run for run in list_runs(root)}
     if not runs:
         raise DataError(
             f"{name}: name a run's folder, or give --runs DIR: no runs found in {root}, and "
@@ -492,12 +492,12 @@ def find(name: str, root: Path = ROOT) -> RunFolder:
     return runs[name]
 
 
-def locate(name: str, root: Path = ROOT) -> Path:
-    """Return an existing path, such as an accepted baseline, else a run's folder; see ``find``."""
+def locate_run(name: str, root: Path = ROOT) -> Path:
+    """Return an existing path, such as an accepted baseline, else that of a run."""
     path = Path(name)
     if name not in (LAST, "") and path.exists():
         return path
-    return find(name, root).path
+    return find_run(name, root).path
 
 
 def _order(name: str) -> datetime | None:

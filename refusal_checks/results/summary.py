@@ -114,7 +114,7 @@ class RunSummary:
         )
 
 
-def quote_unread(records: Iterable[Record], forms: Iterable[str]) -> str:
+def quote_unread_verdict(records: Iterable[Record], forms: Iterable[str]) -> str:
     """A note that quotes the first answer in which no verdict was found; empty if there is none.
 
     Args:

@@ -87,7 +87,7 @@ without cycles; with the usual thresholds, the search for cycles takes a third o
 
 
 @contextmanager
-def collecting_rarely() -> Iterator[None]:
+def rare_garbage_collection() -> Iterator[None]:
     """Within the block, search for cycles of garbage rarely."""
     usual = gc.get_threshold()
     gc.set_threshold(*_RARELY)
@@ -111,7 +111,7 @@ class WriteBatcher:
         self._judgements: dict[str, Valid] = {}
         self._waiting: list[asyncio.Future[None]] = []
 
-    async def judged(
+    async def ask_and_store(
         self, key: str, ask: Callable[[], Coroutine[Any, Any, Judgement]]
     ) -> Judgement:
         """Ask for a verdict that was not in the store, and store it if it is valid.

@@ -56,7 +56,7 @@ def require_loadable(inputs: Inputs, say: Note) -> None:
                 say(missing)
 
 
-def convert(models: Iterable[Model], say: Note) -> None:
+def make_weights(models: Iterable[Model], say: Note) -> None:
     """Make each set of weights that an extension makes on first use."""
     missing: dict[str, Weights] = {}
     for model in models:
@@ -158,7 +158,7 @@ def build_judges(inputs: Inputs, servers: Servers, note: Note) -> Judges:
         ModelError: a judge cannot be reached, or cannot judge a benchmark of the run.
     """
     benchmarks, table = inputs.benchmarks, inputs.spec.judge
-    judged = {name: benchmarks[name] for name in inputs.names}
+    judged = {name: benchmarks[name] for name in inputs.benchmark_names}
     checked = None
     if table.floors:
         # The check alone (-m judge) is for all gates of the run file.
@@ -173,7 +173,7 @@ def build_judges(inputs: Inputs, servers: Servers, note: Note) -> Judges:
             )
             is_live = servers.are_live
             named.append(_setup(table, judge, judge.model, client, note, is_live))
-    judges = panels.panels(
+    judges = panels.choose_panels(
         panels.judging_methods(judged, checked, table.max_answer_chars),
         named,
         is_recorded=isinstance(inputs.candidate, Replay),

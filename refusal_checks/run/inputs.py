@@ -41,7 +41,7 @@ from refusal_checks.run.named_models import (
     read_judges,
     require_engine,
     require_recording,
-    require_undivided,
+    require_usable_devices,
 )
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ in a test file that imports refusal_checks.suite:
 class Folders:
     """Where a project keeps its store and its runs."""
 
-    own: Path  # contains both, unless they were placed elsewhere
+    project: Path  # contains both, unless they were placed elsewhere
     runs: Path
 
 
@@ -67,7 +67,7 @@ class Inputs:
     """A spec, and what was read for it; nothing has been asked or started.
 
     Attributes:
-        kept: where store and runs are kept.
+        folders: where store and runs are folders.
         gates: the selected ones; without gates and measurements, the judge alone is checked.
         measured: names of selected benchmarks without a gate.
         sampling: of answers, with the system prompt from its file.
@@ -79,7 +79,7 @@ class Inputs:
     """
 
     spec: RunSpec
-    kept: Folders
+    folders: Folders
     gates: tuple[Gate, ...]
     measured: tuple[str, ...]
     candidate: CandidateModel
@@ -96,7 +96,7 @@ class Inputs:
         return (self.candidate, *(judge.model for judge in self.judges))
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def benchmark_names(self) -> tuple[str, ...]:
         """The benchmarks that it evaluates."""
         gated = (gate.benchmark for gate in self.gates)
         return tuple(dict.fromkeys((*gated, *self.measured)))
@@ -110,20 +110,22 @@ class Inputs:
         return Rules(self.spec.settings.confidence, self.spec.reports.failing_prompts)
 
 
-def folders(
+def choose_folders(
     spec: RunSpec, own: Path | None = None, runs: Path | None = None
 ) -> Folders:
     """Choose the folders of a run: the spec's, else those given, else the project's."""
-    own = own or project.usual_folder()
+    own = own or project.default_folder()
     if spec.reports.runs:
         runs = Path(spec.reports.runs).expanduser()
     # Whole paths: a result is read from its folder wherever the process has gone since.
-    return Folders(resolve_path(own), resolve_path(runs or project.usual_root()))
+    return Folders(
+        resolve_path(own), resolve_path(runs or project.default_runs_folder())
+    )
 
 
 @explain_permission_errors()
 def read_inputs(
-    spec: RunSpec, kept: Folders, selected: Collection[str] | None = None
+    spec: RunSpec, folders: Folders, selected: Collection[str] | None = None
 ) -> Inputs:
     """Check a spec and read the files it names, but for prompts and the baseline's scores.
 
@@ -140,18 +142,20 @@ def read_inputs(
     variables.require_known()
     _require_models(spec)
     with locate_errors(spec, "reports.runs", "--runs"):
-        run_folder.require_writable(kept.runs, project.runs_option(spec.reports.runs))
-    store = _store(spec, kept)
+        run_folder.require_writable(
+            folders.runs, project.runs_option(spec.reports.runs)
+        )
+    store = _store(spec, folders)
     candidate = read_candidate(spec)
     judges = read_judges(spec)
     require_engine(spec, [candidate, *(judge.model for judge in judges)])
-    require_undivided(spec)
+    require_usable_devices(spec)
     require_recording(spec.recording, candidate)
     mirror = mirror_folder(spec.data.mirror or None)
     ids = spec.ids if selected is None else selected
     return Inputs(
         spec=spec,
-        kept=kept,
+        folders=folders,
         gates=tuple(gate for gate in spec.gates if gate.id in ids),
         measured=tuple(name for key, name in spec.measured.items() if key in ids),
         candidate=candidate,
@@ -161,7 +165,7 @@ def read_inputs(
         mirror=mirror,
         benchmarks=_benchmarks(spec, mirror),
         labels=_labels(spec),
-        baseline=_baseline(spec, kept.runs),
+        baseline=_baseline(spec, folders.runs),
     )
 
 
@@ -179,9 +183,9 @@ def _require_models(spec: RunSpec) -> None:
         )
 
 
-def _store(spec: RunSpec, kept: Folders) -> Path:
+def _store(spec: RunSpec, folders: Folders) -> Path:
     """The file of stored answers."""
-    store = Path.cwd() / (spec.store.file or kept.own / "store.sqlite")
+    store = Path.cwd() / (spec.store.file or folders.project / "store.sqlite")
     if store.is_dir():
         raise UserError(f"{spec.where('store.file')}: name a file: {store} is a folder")
     for key in ("only", "reuse"):
@@ -215,7 +219,7 @@ def _baseline(spec: RunSpec, runs: Path) -> Path | None:
         return path
     with locate_errors(spec, "baseline.path", "--baseline"):
         try:
-            return run_folder.find(name, runs).path
+            return run_folder.find_run(name, runs).path
         except DataError as fault:
             why = str(fault).removeprefix(f"{name}: ")
             raise BaselineError(

@@ -207,7 +207,7 @@ def require_engine(
         )
 
 
-def require_undivided(spec: RunSpec) -> None:
+def require_usable_devices(spec: RunSpec) -> None:
     """Refuse devices of one model where the placement gives all to both."""
     kind = spec.engine.placement
     for role in ("candidate", "judge"):

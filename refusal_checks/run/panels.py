@@ -40,7 +40,7 @@ def judging_methods(
     checked: Mapping[str, Benchmark] | None,
     usual: int | None = None,
 ) -> dict[str, JudgingMethod]:
-    """The judging method of each benchmark, and of the checks of judges (named by ``check_of``).
+    """The judging method of each benchmark, and of the checks of judges (named by ``check_name``).
 
     A check shows a judge what its benchmarks do: their category guide, if they have the same one,
     and no more of an answer than the strictest of them.
@@ -61,7 +61,7 @@ def judging_methods(
             shown = min(filter(None, limits), default=None)
             guides = {benchmark.category_guide for benchmark in own}
             guide = guides.pop() if len(guides) == 1 else None
-            methods[check_of(known)] = JudgingMethod(known.name, shown, guide)
+            methods[check_name(known)] = JudgingMethod(known.name, shown, guide)
     return methods
 
 
@@ -70,12 +70,12 @@ def method_of(kind: JudgeKind) -> str:
     return "" if kind.judges_refusal else kind.name
 
 
-def check_of(kind: JudgeKind) -> str:
+def check_name(kind: JudgeKind) -> str:
     """The name, among benchmarks, of the check for judges of a kind; empty if there is none."""
     return canary.name_for(method_of(kind)) if has_check(kind) else ""
 
 
-def exchanges(method: str, panel: Panel) -> CheckSet:
+def known_exchanges(method: str, panel: Panel) -> CheckSet:
     """What the judges of a way of judging (see ``method_of``) are checked on.
 
     Judges that measure harm cannot tell a refusal from a good answer, as the canary asks. Answers
@@ -93,7 +93,7 @@ def exchanges(method: str, panel: Panel) -> CheckSet:
     return found.within(tuple(dict.fromkeys(declared)))
 
 
-def panels(
+def choose_panels(
     methods: Mapping[str, JudgingMethod],
     named: Sequence[JudgeSetup | Rule],
     is_recorded: bool,

@@ -16,17 +16,18 @@ from refusal_checks.core.errors import EngineStartError, StoreError
 from refusal_checks.core.records import Record
 from refusal_checks.engines.servers import Work
 from refusal_checks.models.candidates import Answer
-from refusal_checks.run import generations, panels
+from refusal_checks.run import panels
 from refusal_checks.run.concurrency import (
     SingleFlight,
-    collecting_rarely,
     gather_or_cancel,
+    rare_garbage_collection,
 )
-from refusal_checks.run.opening import opening
 from refusal_checks.run.recorder import Recorder
+from refusal_checks.run.reusable_answers import end_generations
 from refusal_checks.run.run_session import RunSession
-from refusal_checks.run.stages.check import CheckFindings
+from refusal_checks.run.stages.check import CheckResult
 from refusal_checks.run.stages.decide import decide
+from refusal_checks.run.start_report import report_start
 from refusal_checks.run.stream import PromptStream
 from refusal_checks.trust.check_sets import has_check
 
@@ -61,7 +62,7 @@ class Pipeline:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._main: asyncio.Task[None] | None = None
         self._answered: SingleFlight[list[Answer]] | None = None
-        self._checked: CheckFindings | None = None
+        self._checked: CheckResult | None = None
         # Why benchmarks get no verdicts; None until the judges were checked.
         self._distrust: Mapping[str, str] | None = None
         # Complete benchmarks that wait for the check.
@@ -80,9 +81,9 @@ class Pipeline:
             KeyboardInterrupt: the run was interrupted; what is done is decided and kept.
         """
         try:
-            with collecting_rarely():
+            with rare_garbage_collection():
                 self._recorder.begin(
-                    opening(self._session), self._session.checks.why_idle
+                    report_start(self._session), self._session.checks.why_idle
                 )
                 self._evaluate()
         finally:
@@ -98,18 +99,18 @@ class Pipeline:
             if not self._ready_s:
                 raise
             # Of a later turn, or when it was started again: some gates may be decided.
-            self._recorder.failed(fault)
+            self._recorder.record_failure(fault)
         except KeyboardInterrupt:
-            self._recorder.failed(asyncio.CancelledError())
+            self._recorder.record_failure(asyncio.CancelledError())
             raise
         except BaseException as fault:
-            self._recorder.failed(fault)
+            self._recorder.record_failure(fault)
 
     def _finish(self) -> None:
         """Write the summary; the engines have stopped."""
         if self._recorder.is_complete and not self._recorder.summary.errors:
             with suppress(StoreError):  # the run is over, whatever the store can keep
-                generations.end(self._work)
+                end_generations(self._work)
         self._recorder.finish(self._servers.account(), self._ready_s, self._seconds)
 
     def cancel(self) -> None:
@@ -192,7 +193,7 @@ class Pipeline:
                 return
             except _UnfitError as fault:  # the others are judged
                 for name, why in fault.why.items():
-                    self._recorder.undecided(name, why)
+                    self._recorder.record_undecided(name, why)
 
     async def _judge_all(self, may_judge: asyncio.Event) -> None:
         await self._servers.ready([self._inputs.candidate])
@@ -229,7 +230,7 @@ class Pipeline:
                 self._servers.require_running()
                 if self._inputs.spec.trust.allow_untrusted_judge:
                     found = replace(found, faults={})
-                recorder.checked(found)
+                recorder.record_check(found)
                 self._checked = found
             self._distrust = self._why_unfit()
         recorder.progress.phase = ""
@@ -271,4 +272,4 @@ class Pipeline:
         check = self._checked.result if self._checked else None
         benchmark, earlier = self._benchmarks[name], self._session.earlier.get(name)
         found = decide(benchmark, records, self._inputs, earlier, check)
-        self._recorder.decided(found)
+        self._recorder.record_findings(found)

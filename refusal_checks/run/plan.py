@@ -1,4 +1,4 @@
-"""Plan the work of a run: its tasks, and the answers and verdicts that the store lacks."""
+"""What a run has to do: its benchmarks, its tasks, and what the store lacks."""
 
 from __future__ import annotations
 
@@ -7,17 +7,23 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from refusal_checks.benchmarks import Benchmark
 from refusal_checks.core.judgements import FILTERED, Judgement, Valid
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, unusable
 from refusal_checks.core.settings import Limits
 from refusal_checks.core.special_tokens import broken_up
 from refusal_checks.engines import vllm
+from refusal_checks.gates.gate import Gate, measured_id
 from refusal_checks.io.store import Store, content_key
-from refusal_checks.judges.judge import Judge
+from refusal_checks.judges import kind_of
+from refusal_checks.judges.judge import Judge, JudgeKind
 from refusal_checks.judges.shown import as_judged
 from refusal_checks.models.candidates import Candidate
 from refusal_checks.models.model_names import CandidateModel, JudgeModel, Served
+from refusal_checks.run.panels import method_of
+from refusal_checks.trust.check_sets import has_check
+from refusal_checks.trust.floors import JudgeCheck
 
 Plan = Mapping[str, Sequence[Prompt]]
 """The prompts to evaluate, by benchmark."""
@@ -52,7 +58,59 @@ class Task:
         return unusable(answer, self.candidate.max_tokens)
 
 
-class Pending(NamedTuple):
+@dataclass(frozen=True)
+class SelectedBenchmark:
+    """A benchmark of a run, its prompts, its judges, and the gates on it."""
+
+    definition: Benchmark
+    prompts: Sequence[Prompt]
+    judges: tuple[Judge, ...]
+    gates: tuple[Gate, ...]
+
+    @property
+    def name(self) -> str:
+        return self.definition.name
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """What it decides: its gates, or else its measurement."""
+        return tuple(gate.id for gate in self.gates) or (measured_id(self.name),)
+
+    @property
+    def kind(self) -> JudgeKind:
+        return kind_of(self.definition)
+
+    @property
+    def size(self) -> int:
+        """Number of prompts."""
+        return len(self.prompts)
+
+    def check(self, of_all: JudgeCheck | None) -> JudgeCheck | None:
+        """The check of this benchmark's judges of refusal."""
+        if of_all is None or not has_check(self.kind):
+            return None
+        return of_all.of(method_of(self.kind))
+
+
+def selected_benchmarks(
+    gates: Sequence[Gate],
+    catalogue: Mapping[str, Benchmark],
+    plan: Plan,
+    judges: Judges,
+) -> dict[str, SelectedBenchmark]:
+    """All benchmarks that a run evaluates, by name."""
+    return {
+        name: SelectedBenchmark(
+            definition=catalogue[name],
+            prompts=plan[name],
+            judges=judges[name],
+            gates=tuple(gate for gate in gates if gate.benchmark == name),
+        )
+        for name in plan
+    }
+
+
+class MissingWork(NamedTuple):
     """Work that the store lacks. Equal prompts count once, even across benchmarks.
 
     Attributes:
@@ -67,7 +125,7 @@ class Pending(NamedTuple):
     reused: frozenset[str] = frozenset()
 
 
-def pending(task: Task) -> Pending:
+def missing_work(task: Task) -> MissingWork:
     """Count the work that is left to do."""
     missing: set[str] = set()
     needed: dict[Hashable, Judge] = {}
@@ -89,7 +147,7 @@ def pending(task: Task) -> Pending:
 
     in_store = task.store.judged_keys(key for key in needed if isinstance(key, str))
     unread = [judge for key, judge in needed.items() if key not in in_store]
-    return Pending(
+    return MissingWork(
         answers=len(missing),
         verdicts=sum(judge.samples for judge in unread),
         judges=frozenset(judge.name for judge in unread),

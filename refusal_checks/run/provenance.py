@@ -41,16 +41,16 @@ from refusal_checks.results.manifest import (
     Selection,
 )
 from refusal_checks.run.inputs import Inputs
-from refusal_checks.run.loading import Loaded
 from refusal_checks.run.named_models import NamedJudge
-from refusal_checks.run.plan import Judges, Pending, Task
+from refusal_checks.run.plan import Judges, MissingWork, Task
+from refusal_checks.run.prompt_loading import LoadedPrompts
 from refusal_checks.trust.labels import HumanLabels
 from refusal_checks.version import __version__
 
 
-def begin_manifest(
+def make_manifest(
     inputs: Inputs,
-    loaded: Loaded,
+    loaded: LoadedPrompts,
     judges: Judges,
     servers: Mapping[str, Any],
 ) -> Manifest:
@@ -170,7 +170,7 @@ def _versions() -> dict[str, str]:
     return versions
 
 
-def _data(benchmark: Benchmark, loaded: Loaded) -> Data:
+def _data(benchmark: Benchmark, loaded: LoadedPrompts) -> Data:
     prompts = loaded.plan[benchmark.name]
     return Data(
         revision=benchmark.revision,
@@ -188,7 +188,7 @@ def add_effort(
     before: Manifest,
     placement: Placement,
     work: Task,
-    todo: Pending,
+    todo: MissingWork,
     models: Sequence[Model],
 ) -> Manifest:
     """Add engines and the work left for models to the manifest of a run that starts.

@@ -31,10 +31,10 @@ from refusal_checks.results.journal import Journal
 from refusal_checks.results.manifest import conditions
 from refusal_checks.results.run_folder import RECORDS, RunFolder
 from refusal_checks.results.summary import JUDGE_QUOTED, RunSummary, balance, distinct
-from refusal_checks.run.opening import Opening
 from refusal_checks.run.run_session import RunSession
-from refusal_checks.run.stages.check import CheckFindings
-from refusal_checks.run.stages.decide import Findings
+from refusal_checks.run.stages.check import CheckResult
+from refusal_checks.run.stages.decide import BenchmarkFindings
+from refusal_checks.run.start_report import StartReport
 from refusal_checks.trust.agreement import Compared, agreements
 from refusal_checks.wording.release import summary_texts
 
@@ -45,7 +45,7 @@ class Recorder:
     def __init__(self, session: RunSession, tell: Listener) -> None:
         self.folder = RunFolder(session.folder)
         self.summary = RunSummary(session.manifest)
-        self.progress = Progress(judged_so_far=self._judged)
+        self.progress = Progress(on_judged=self._judged)
         self._redaction = session.inputs.redaction
         self._benchmarks = session.benchmarks
         self._gates = session.inputs.gates
@@ -83,7 +83,7 @@ class Recorder:
         if line not in self.summary.notes:
             self.summary.notes.append(line)
 
-    def begin(self, opening: Opening, judge_idle: str) -> None:
+    def begin(self, report: StartReport, judge_idle: str) -> None:
         """Write what is known before the run starts.
 
         Args:
@@ -92,12 +92,12 @@ class Recorder:
         Raises:
             UserError: the folder cannot be written, or another run has it.
         """
-        for line in opening.notes:
+        for line in report.notes:
             self.note(line)
-        for line in opening.says:
+        for line in report.says:
             self.say(line)
-        self.summary.manifest = opening.manifest
-        self.summary.unverified = opening.unverified
+        self.summary.manifest = report.manifest
+        self.summary.unverified = report.unverified
         self.summary.judge_idle = judge_idle
         self._is_checked = bool(judge_idle)
         self.folder.begin(self._shown())
@@ -107,7 +107,7 @@ class Recorder:
         self._journal.add(benchmark, shown)
         self._tell(Judged(benchmark, shown, self.progress.benchmarks[benchmark]))
 
-    def checked(self, found: CheckFindings) -> None:
+    def record_check(self, found: CheckResult) -> None:
         """Record the check of the judges, or why it came to no result."""
         self._is_checked = True
         self._quote(found.quote)
@@ -120,7 +120,7 @@ class Recorder:
         elif found.result:
             self.summary.judge = self._redaction.check(found.result)
 
-    def decided(self, found: Findings) -> None:
+    def record_findings(self, found: BenchmarkFindings) -> None:
         """Record a complete benchmark, write its files, and publish its outcomes."""
         summary, name = self.summary, found.benchmark
         summary.benchmarks[name] = found.figures
@@ -140,7 +140,7 @@ class Recorder:
         summary.balance = balance(pairs, level)
         self._publish(name, found.outcomes)
 
-    def undecided(self, benchmark: str, why: str) -> None:
+    def record_undecided(self, benchmark: str, why: str) -> None:
         """Record why a benchmark has no outcome."""
         self.progress.leave_out([benchmark])
         ids = self._benchmarks[benchmark].ids
@@ -174,7 +174,7 @@ class Recorder:
         if line and is_first and not self._redaction.is_on:
             notes.insert(0, line)
 
-    def _write(self, found: Findings) -> None:
+    def _write(self, found: BenchmarkFindings) -> None:
         """Write the files of a complete benchmark."""
         name, folder, files = found.benchmark, self.folder, self.summary.files
         benchmark, manifest = self._benchmarks[name], self.summary.manifest
@@ -201,7 +201,7 @@ class Recorder:
         lines = score_files.parts(own, prompts)
         files[file] = write_lines(folder.path / file, lines)
 
-    def failed(self, fault: BaseException) -> None:
+    def record_failure(self, fault: BaseException) -> None:
         """Record why the run ended early; one that has decided everything has not."""
         if not self.is_complete:
             self.summary.failure = self._redaction.reason(fault)
@@ -230,7 +230,7 @@ class Recorder:
         )
         summary.manifest = self._redaction.manifest(manifest)
         if not summary.failure:
-            self.failed(CancelledError())
+            self.record_failure(CancelledError())
         if summary.failure:
             try:
                 benchmarks, files = self.folder.partial(summary.manifest)

@@ -19,19 +19,21 @@ from refusal_checks.io.store import Store
 from refusal_checks.io.store_lock import StoreLock
 from refusal_checks.models.model_names import model_remark
 from refusal_checks.results.manifest import Manifest
-from refusal_checks.run import connections, generations
-from refusal_checks.run.earlier_runs import compare_runs, read_baseline
-from refusal_checks.run.gated_benchmark import GatedBenchmark, gated_benchmarks
+from refusal_checks.run import connections
+from refusal_checks.run.baseline_scores import earlier_results, read_baseline
 from refusal_checks.run.inputs import Folders, Inputs
-from refusal_checks.run.loading import Loaded, load_prompts
 from refusal_checks.run.plan import (
+    SelectedBenchmark,
     Task,
     prompts_at_once,
+    selected_benchmarks,
 )
-from refusal_checks.run.provenance import begin_manifest
+from refusal_checks.run.prompt_loading import LoadedPrompts, load_prompts
+from refusal_checks.run.provenance import make_manifest
+from refusal_checks.run.reusable_answers import choose_generations
 from refusal_checks.run.stages.check import (
     JudgeChecks,
-    untested,
+    find_untested,
 )
 from refusal_checks.trust.labels import HumanLabels, answer_key
 
@@ -59,7 +61,7 @@ class RunSession:
     untested: Mapping[str, str]
     work: Task
     servers: Servers
-    benchmarks: Mapping[str, GatedBenchmark]
+    benchmarks: Mapping[str, SelectedBenchmark]
     earlier: Mapping[str, Earlier]
     checks: JudgeChecks
     unverified: frozenset[str]
@@ -85,7 +87,7 @@ def open_session(
         StoreError: the store cannot be opened, or another run keeps it too long.
         KeyboardInterrupt: ``is_cancelled`` while it waits for another run.
     """
-    folder = _new_folder(inputs.kept, run_id)
+    folder = _new_folder(inputs.folders, run_id)
     with ExitStack() as opened:
         # Before anything is asked: two runs at one store would ask for the same answers twice.
         lock = StoreLock(inputs.store)
@@ -93,15 +95,15 @@ def open_session(
         lock.take(folder, say, is_cancelled)
         with explain_permission_errors():
             session = _open(inputs, folder, say, opened)
-        if inputs.kept.own not in folder.parents:
+        if inputs.folders.project not in folder.parents:
             keep_private(folder)
         yield session
 
 
-def _new_folder(kept: Folders, run_id: str) -> Path:
+def _new_folder(folders: Folders, run_id: str) -> Path:
     """The folder of a run, which does not exist yet."""
-    keep_private(kept.own)
-    folder = kept.runs / run_id
+    keep_private(folders.project)
+    folder = folders.runs / run_id
     if folder.exists() or Path(run_id).name != run_id:
         raise UserError(f"run_id {run_id}: choose a name that no run has: {folder}")
     return folder
@@ -125,19 +127,19 @@ def _open(inputs: Inputs, folder: Path, say: Say, opened: ExitStack) -> RunSessi
     if spec.store.only:
         servers = Servers()
     else:
-        connections.convert(inputs.models, say)
+        connections.make_weights(inputs.models, say)
         servers = make_engines(inputs, folder, say)
     # The store closes first, the lock last: engines may take seconds to end, and the next run must
     # not start its own on the same devices before.
     opened.callback(servers.close)
     store = opened.enter_context(Store(inputs.store, spec.store.retry_unfinished))
     work, loaded = _connect(inputs, servers, store, say, notes.append)
-    manifest = begin_manifest(
+    manifest = make_manifest(
         inputs, loaded, work.judges, servers=servers.account().get("servers", {})
     )
-    earlier = compare_runs(inputs, baseline, manifest, work)
+    earlier = earlier_results(inputs, baseline, manifest, work)
     # Last of all: it may set aside what finished runs asked for.
-    unverified = generations.begin(
+    unverified = choose_generations(
         work, spec.store, are_labelled=inputs.labels is not None
     )
     if inputs.labels:
@@ -147,7 +149,7 @@ def _open(inputs: Inputs, folder: Path, say: Say, opened: ExitStack) -> RunSessi
         folder=folder,
         manifest=manifest,
         notes=notes,
-        untested=untested(
+        untested=find_untested(
             inputs.gates,
             inputs.benchmarks,
             work.judges,
@@ -156,7 +158,7 @@ def _open(inputs: Inputs, folder: Path, say: Say, opened: ExitStack) -> RunSessi
         ),
         work=work,
         servers=servers,
-        benchmarks=gated_benchmarks(
+        benchmarks=selected_benchmarks(
             inputs.gates, inputs.benchmarks, work.plan, work.judges
         ),
         earlier=earlier,
@@ -189,7 +191,7 @@ def make_engines(inputs: Inputs, folder: Path, say: Say) -> Engines:
 
 def _connect(
     inputs: Inputs, servers: Servers, store: Store, say: Say, note: Say
-) -> tuple[Task, Loaded]:
+) -> tuple[Task, LoadedPrompts]:
     """Connect to the models, then load the prompts: what else is wrong does not wait for data.
 
     Args:

@@ -92,19 +92,19 @@ class PromptStream:
             await self._judge(*self._unjudged.popleft())
 
     async def _answer(self, name: str, prompt: Prompt) -> list[Answer]:
-        self._progress.begun(name)
+        self._progress.count_begun(name)
         answers = await self._sampler.answers(prompt)
-        self._progress.answered(name)
+        self._progress.count_answered(name)
         return answers
 
     async def _judge(self, name: str, prompt: Prompt, answers: list[Answer]) -> None:
         """Judge a prompt's answers; pass the benchmark on if they were its last."""
         records = await self._panel.records(name, prompt, answers)
-        self._progress.judged(name, records)
+        self._progress.count_judged(name, records)
         prompts, by_id = self._task.plan[name], self._records[name]
         by_id[prompt.id] = records
         if len(by_id) == len(prompts):
-            self._progress.finished(name)
+            self._progress.count_finished(name)
             del self._records[name]
             self._finished(
                 name, list(chain.from_iterable(by_id[p.id] for p in prompts))

@@ -1,1 +1,1 @@
-"""Whether a judge can be trusted: its check on known exchanges, and what people say of it."""
+"""Whether a judge can be trusted: its check on known exchanges, and people's labels."""

@@ -240,4 +240,4 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if given(session.config):
         gates = GateSession(session.config)
         if gates.spec.candidate.model:
-            read_inputs(gates.spec, gates.kept)
+            read_inputs(gates.spec, gates.folders)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from refusal_checks.api.evaluate import Interrupted
-from refusal_checks.run.generations import DAY
+from refusal_checks.run.reusable_answers import DAY
 from refusal_checks.trust import canary
 from tests.support.fake_server import Body, FakeServer
 from tests.support.project import (

@@ -19,9 +19,10 @@ from refusal_checks.reports.page import charts, gate_rows
 from refusal_checks.reports.page.manifest_facts import facts
 from refusal_checks.reports.page.payload import Payload
 from refusal_checks.reports.page.render import document, embed
-from refusal_checks.reports.run_view import RunView
 from refusal_checks.results.run_folder import RunFolder
+from refusal_checks.results.summary import RunSummary
 from refusal_checks.wording import failures, gate_sentences
+from refusal_checks.wording.release import release_decision
 from refusal_checks.wording.remarks import more_remarks, remarks
 
 
@@ -31,20 +32,21 @@ def write(folder: RunFolder, path: Path) -> None:
     Raises:
         OSError, DataError: the file cannot be written, or the run's folder is damaged.
     """
-    write_lines(path, _document(RunView(folder, folder.summary())))
+    write_lines(path, _document(folder, folder.summary()))
 
 
-def _document(run: RunView) -> Iterator[str]:
+def _document(folder: RunFolder, summary: RunSummary) -> Iterator[str]:
     """The page in parts. What is the same for every run, its template asks for by itself."""
-    summary, decision = run.summary, run.decision
+    decision = release_decision(summary)
+    candidate = summary.manifest.shown or folder.path.name
     benchmarks, gates = summary.benchmarks, list(summary.verdicts.values())
     names = sorted(benchmarks, key=lambda name: _kind_order(benchmarks[name].kind))
     payloads = [
-        Payload(name, benchmarks[name].kind, gates, run.folder.records(name))
+        Payload(name, benchmarks[name].kind, gates, folder.records(name))
         for name in names
     ]
-    for name in sorted(set(run.folder.benchmarks) - benchmarks.keys()):
-        payloads.append(Payload(name, "", gates, run.folder.records(name)))
+    for name in sorted(set(folder.benchmarks) - benchmarks.keys()):
+        payloads.append(Payload(name, "", gates, folder.records(name)))
     against: Counter[int] = Counter()
     for payload in payloads:
         against.update(payload.against)
@@ -57,8 +59,8 @@ def _document(run: RunView) -> Iterator[str]:
     if decision.answer == "no":  # the first says how many failed: the page lists them
         reasons = [*decision.decisive[1:], decision.stored]
     return document(
-        title=f"{run.candidate}: {decision.headline}",
-        run=run,
+        title=f"{candidate}: {decision.headline}",
+        candidate=candidate,
         summary=summary,
         answer=decision,
         wrong=[

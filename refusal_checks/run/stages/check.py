@@ -21,13 +21,13 @@ from refusal_checks.judges.judge import Judge
 from refusal_checks.judges.kinds.multiple_choice import RulesJudge
 from refusal_checks.judges.rules import LabelsJudge
 from refusal_checks.models.provided_models import DEMO_JUDGE
-from refusal_checks.results.summary import quote_unread
-from refusal_checks.run.panels import exchanges
+from refusal_checks.results.summary import quote_unread_verdict
+from refusal_checks.run.panels import known_exchanges
 from refusal_checks.run.plan import (
     Judges,
-    Pending,
+    MissingWork,
     Task,
-    pending,
+    missing_work,
 )
 from refusal_checks.run.stream import PromptStream
 from refusal_checks.trust import canary
@@ -43,7 +43,7 @@ class Fault(NamedTuple):
 
 
 @dataclass(frozen=True)
-class CheckFindings:
+class CheckResult:
     """What a check of the judges found.
 
     Attributes:
@@ -106,7 +106,7 @@ class JudgeChecks:
                 if not isinstance(judge, LabelsJudge | RulesJudge)
             )
             if asked:
-                known = exchanges(way, asked)
+                known = known_exchanges(way, asked)
                 self._tasks[way] = (
                     known,
                     Task(
@@ -125,12 +125,12 @@ class JudgeChecks:
         elif not self._tasks:
             self.why_idle = "judge labels was not checked: it repeats recorded labels"
 
-    def pending(self) -> list[Pending]:
+    def missing_work(self) -> list[MissingWork]:
         if self.why_idle:
             return []
-        return [pending(task) for _, task in self._tasks.values()]
+        return [missing_work(task) for _, task in self._tasks.values()]
 
-    async def run(self, in_flight: int) -> CheckFindings:
+    async def run(self, in_flight: int) -> CheckResult:
         """Compare the judges' figures with the floors.
 
         The verdicts stay in the store, so a check that failed is not repeated until it passes.
@@ -140,8 +140,8 @@ class JudgeChecks:
         quote = ""
         for way, (known, task) in self._tasks.items():
             panel = task.judges[canary.NAME]
-            todo, start = pending(task), perf_counter()
-            records = await judged(task, in_flight)
+            todo, start = missing_work(task), perf_counter()
+            records = await judge_all(task, in_flight)
             check = JudgeCheck(
                 ", ".join(judge.name for judge in panel),
                 known.digest,
@@ -150,7 +150,9 @@ class JudgeChecks:
                 perf_counter() - start,
             )
             found.append(check)
-            quote = quote or quote_unread(records, [one.expected for one in panel])
+            quote = quote or quote_unread_verdict(
+                records, [one.expected for one in panel]
+            )
             if not (check.is_trusted or _is_wrong(self._floors, records, known)):
                 fault = _fault(panel, records, quotes=self._quotes)
                 if fault:
@@ -162,7 +164,7 @@ class JudgeChecks:
             asked=sum(check.asked for check in found),
             seconds=sum(check.seconds for check in found),
         )
-        return CheckFindings(total, faults, quote)
+        return CheckResult(total, faults, quote)
 
 
 def _is_wrong(floors: JudgeFloors, records: Sequence[Record], known: CheckSet) -> bool:
@@ -218,7 +220,7 @@ def _is_cut(record: Record) -> bool:
     return is_missing and Reason.UNFINISHED_VERDICT in missing
 
 
-async def judged(task: Task, in_flight: int) -> Sequence[Record]:
+async def judge_all(task: Task, in_flight: int) -> Sequence[Record]:
     """Judge a task of one benchmark, all prompts at once; return its records."""
     records: list[Record] = []
     await PromptStream(
@@ -227,7 +229,7 @@ async def judged(task: Task, in_flight: int) -> Sequence[Record]:
     return records
 
 
-def untested(
+def find_untested(
     gates: Sequence[Gate],
     benchmarks: Mapping[str, Benchmark],
     judges: Judges,

@@ -14,10 +14,10 @@ from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.rules import LabelsJudge
 from refusal_checks.metrics import score_all
 from refusal_checks.results.benchmark_summary import BenchmarkSummary
-from refusal_checks.results.summary import quote_unread
-from refusal_checks.run.gated_benchmark import GatedBenchmark
+from refusal_checks.results.summary import quote_unread_verdict
 from refusal_checks.run.inputs import Inputs
-from refusal_checks.run.stages.figures import (
+from refusal_checks.run.plan import SelectedBenchmark
+from refusal_checks.run.stages.remarks import (
     Scores,
     figures_of,
     margin_remark,
@@ -29,7 +29,7 @@ from refusal_checks.trust.labels import Confirmed
 
 
 @dataclass(frozen=True)
-class Findings:
+class BenchmarkFindings:
     """What was found of a complete benchmark.
 
     Attributes:
@@ -52,12 +52,12 @@ class Findings:
 
 
 def decide(
-    benchmark: GatedBenchmark,
+    benchmark: SelectedBenchmark,
     records: Sequence[Record],
     inputs: Inputs,
     earlier: Earlier | None,
     check: JudgeCheck | None,
-) -> Findings:
+) -> BenchmarkFindings:
     """Decide a benchmark's gates, and compute what the summary says of it.
 
     Args:
@@ -84,7 +84,7 @@ def decide(
     # Labels that are the verdicts themselves tell nothing about a judge.
     repeats = any(isinstance(judge, LabelsJudge) for judge in judges)
     is_human = inputs.spec.recording.labelled_by == PEOPLE
-    return Findings(
+    return BenchmarkFindings(
         name,
         records,
         outcomes,
@@ -93,5 +93,5 @@ def decide(
         notes,
         inputs.labels.of(name, records) if inputs.labels else None,
         dict(compared(records, judges[0].partial)) if is_human and not repeats else {},
-        quote_unread(records, [judge.expected for judge in judges]),
+        quote_unread_verdict(records, [judge.expected for judge in judges]),
     )

@@ -110,6 +110,6 @@ class JudgePanel:
         # Later callers find a verdict in the store, so only invalid judgements are kept here.
         return await self._verdicts.get(
             key,
-            partial(self._writer.judged, key, ask),
+            partial(self._writer.ask_and_store, key, ask),
             keeps=lambda verdict: isinstance(verdict, Invalid),
         )

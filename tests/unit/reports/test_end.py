@@ -193,12 +193,12 @@ def progress(done: bool) -> Progress:
     found = Progress()
     found.plan({"first": 2, "second": 3})
     for _ in range(2):
-        found.answered("first")
-        found.judged("first", [])
-    found.finished("first")
-    found.answered("second")
+        found.count_answered("first")
+        found.count_judged("first", [])
+    found.count_finished("first")
+    found.count_answered("second")
     if done:
-        found.finished("second")
+        found.count_finished("second")
     return found
 
 

@@ -7,13 +7,15 @@ import pytest
 from rich.console import Console
 
 from refusal_checks.reports.progress import ProgressView, is_active
-from refusal_checks.results.events import Count, Progress
+from refusal_checks.results.events import BenchmarkProgress, Progress
 
 
 def progress(**judged: int) -> Progress:
     """Benchmarks of 200 prompts each, so many of them judged, with two answers each."""
     counts = {
-        name: Count(200, begun=n, answered=n, judged=n, answers=2 * n, done=n == 200)
+        name: BenchmarkProgress(
+            200, begun=n, answered=n, judged=n, answers=2 * n, done=n == 200
+        )
         for name, n in judged.items()
     }
     return Progress(counts)

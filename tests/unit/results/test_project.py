@@ -9,9 +9,9 @@ from refusal_checks.results.project import (
     RUNS_KEY,
     RUNS_VARIABLE,
     configured,
+    default_folder,
+    default_runs_folder,
     runs_option,
-    usual_folder,
-    usual_root,
 )
 from refusal_checks.results.run_folder import ROOT
 
@@ -35,7 +35,7 @@ def test_every_pytest_configuration_is_read_from_below_it(
     below.mkdir(parents=True)
     elsewhere = {RUNS_KEY: tmp_path / "elsewhere" / "runs"}
     assert configured(below) == configured(tmp_path) == elsewhere
-    assert usual_root(below) == elsewhere[RUNS_KEY]
+    assert default_runs_folder(below) == elsewhere[RUNS_KEY]
 
 
 def test_the_nearest_configuration_counts_and_files_without_a_section_do_not(
@@ -75,7 +75,7 @@ def test_values_are_read_as_pytest_reads_them(
 ) -> None:
     monkeypatch.delenv(RUNS_VARIABLE, raising=False)
     (tmp_path / file).write_text(f"{lines}\n")
-    assert usual_root(tmp_path) == (tmp_path / expected if expected else ROOT)
+    assert default_runs_folder(tmp_path) == (tmp_path / expected if expected else ROOT)
 
 
 BROKEN = (
@@ -102,18 +102,18 @@ def test_the_key_of_runs_wins_over_the_variable_and_both_over_the_usual_place(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv(RUNS_VARIABLE, raising=False)
-    assert usual_root() == ROOT
+    assert default_runs_folder() == ROOT
     monkeypatch.setenv(RUNS_VARIABLE, "  ")
-    assert usual_root() == ROOT
+    assert default_runs_folder() == ROOT
     monkeypatch.setenv(RUNS_VARIABLE, "~/runs")
-    assert usual_root() == Path.home() / "runs"
+    assert default_runs_folder() == Path.home() / "runs"
     assert runs_option("") == "$REFUSAL_CHECKS_RUNS"
     assert runs_option("of a run file") == "--runs"
     (tmp_path / "pytest.ini").write_text(f"[pytest]\n{FOLDER_KEY} = own\n")
-    assert usual_root() == Path.home() / "runs"
+    assert default_runs_folder() == Path.home() / "runs"
     monkeypatch.delenv(RUNS_VARIABLE)
-    assert usual_root() == tmp_path / "own" / "runs"
-    assert usual_folder() == tmp_path / "own"
+    assert default_runs_folder() == tmp_path / "own" / "runs"
+    assert default_folder() == tmp_path / "own"
     monkeypatch.setenv(RUNS_VARIABLE, "moved")
     (tmp_path / "pytest.ini").write_text(FORMS["pytest.ini"])
-    assert usual_root() == tmp_path / "elsewhere" / "runs"
+    assert default_runs_folder() == tmp_path / "elsewhere" / "runs"

@@ -67,12 +67,12 @@ JUDGEMENTS: list[Judgement] = [
 )
 def test_nothing_of_a_record_s_texts_is_left(judgement: Judgement) -> None:
     before = record(judgement, turns=2)
-    after = redact.record(before)
+    after = redact.redact_record(before)
     assert SECRET not in TypeAdapter(Record).dump_json(after).decode()
     assert (after.prompt.id, after.prompt.groups) == ("p1", {"category": "fraud"})
     assert [turn.role for turn in after.prompt.messages] == ["user", "user"]
     assert type(after.judgement) is type(judgement)
-    assert redact.record(after) == after
+    assert redact.redact_record(after) == after
 
 
 @pytest.mark.parametrize(
@@ -83,13 +83,13 @@ def test_only_the_usual_words_for_the_end_of_an_answer_stay(
 ) -> None:
     before = record(Invalid(Reason.UNFINISHED_ANSWER, f"finish reason {said}"))
     before = replace(before, completion=Completion("", said))
-    text = TypeAdapter(Record).dump_json(redact.record(before)).decode()
+    text = TypeAdapter(Record).dump_json(redact.redact_record(before)).decode()
     assert text.count(said) == (4 if is_kept else 0)
 
 
 def test_the_letter_of_the_right_option_stays() -> None:
     prompt = Prompt("p", (Message("user", SECRET),), {}, "A", {"A": SECRET})
-    assert redact.prompt(prompt).reference == "A"
+    assert redact.redact_prompt(prompt).reference == "A"
 
 
 def test_nothing_of_a_verdict_s_texts_is_left() -> None:
@@ -101,7 +101,9 @@ def test_nothing_of_a_verdict_s_texts_is_left() -> None:
     verdict = decide(GATE, after, Rules(failing_prompts=3), earlier)
     assert verdict.comparison
     assert verdict.comparison.fell[0].answer_before == SECRET
-    shown = TypeAdapter(type(verdict)).dump_json(redact.verdict(verdict)).decode()
+    shown = (
+        TypeAdapter(type(verdict)).dump_json(redact.redact_verdict(verdict)).decode()
+    )
     assert "characters]" in shown
     assert SECRET not in shown
 

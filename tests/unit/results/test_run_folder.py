@@ -145,8 +145,8 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_runs_are_listed_in_the_order_of_their_starts(root: Path) -> None:
-    assert [run.path.name for run in run_folder.all_runs(root)] == NAMES
-    assert run_folder.all_runs(root / "missing") == []
+    assert [run.path.name for run in run_folder.list_runs(root)] == NAMES
+    assert run_folder.list_runs(root / "missing") == []
 
 
 def test_a_run_is_found_by_folder_summary_id_its_start_and_as_the_last(
@@ -162,8 +162,8 @@ def test_a_run_is_found_by_folder_summary_id_its_start_and_as_the_last(
         ("20260101", 0),
         ("last", -1),
     ):
-        assert run_folder.find(name, root).path == root / NAMES[place]
-    started = run_folder.find(NAMES[2], root).started
+        assert run_folder.find_run(name, root).path == root / NAMES[place]
+    started = run_folder.find_run(NAMES[2], root).started
     assert f"{started:%Y-%m-%d %H:%M:%S}" == "2026-01-02 12:00:00"
 
 
@@ -180,9 +180,9 @@ def test_a_run_is_found_by_folder_summary_id_its_start_and_as_the_last(
 )
 def test_a_run_that_is_not_there_is_named(root: Path, name: str, message: str) -> None:
     with pytest.raises(DataError, match=message):
-        run_folder.find(name, root)
+        run_folder.find_run(name, root)
     with pytest.raises(DataError, match="name a run's folder, or give --runs DIR: no"):
-        run_folder.find(name or "nope", root / "missing")
+        run_folder.find_run(name or "nope", root / "missing")
 
 
 def test_last_is_the_run_even_beside_a_folder_of_that_name(
@@ -190,10 +190,10 @@ def test_last_is_the_run_even_beside_a_folder_of_that_name(
 ) -> None:
     monkeypatch.chdir(root)
     (root / "last").mkdir()
-    assert run_folder.find("last", root).path.name == NAMES[-1]
-    assert run_folder.find("./last", root).path == Path("last")
-    assert run_folder.locate("last", root).name == NAMES[-1]
-    assert run_folder.locate("notes", root) == Path("notes")
+    assert run_folder.find_run("last", root).path.name == NAMES[-1]
+    assert run_folder.find_run("./last", root).path == Path("last")
+    assert run_folder.locate_run("last", root).name == NAMES[-1]
+    assert run_folder.locate_run("notes", root) == Path("notes")
 
 
 def test_a_folder_that_cannot_be_written_is_named_with_the_remedy(

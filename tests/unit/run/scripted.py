@@ -12,7 +12,7 @@ from refusal_checks.core.records import Completion, Record
 from refusal_checks.io.store import Store
 from refusal_checks.judges.judge import Judge
 from refusal_checks.models.candidates import Answer
-from refusal_checks.run.plan import Pending, Plan, Task, pending
+from refusal_checks.run.plan import MissingWork, Plan, Task, missing_work
 from refusal_checks.run.stream import PromptStream
 
 PROMPTS = [Prompt.single(f"p{number}", f"request {number}") for number in range(6)]
@@ -111,11 +111,13 @@ def evaluate(
     return found
 
 
-def left(speaker: Speaker, reader: Readers, path: Path, plan: Plan = PLAN) -> Pending:
+def left(
+    speaker: Speaker, reader: Readers, path: Path, plan: Plan = PLAN
+) -> MissingWork:
     """What is left to ask for; whose verdicts are stored is told by tests of whole runs."""
     with Store(path / "store.sqlite") as store:
         task = Task(plan, speaker, dict.fromkeys(plan, panel(reader)), store)
-        return pending(task)._replace(reused=frozenset())
+        return missing_work(task)._replace(reused=frozenset())
 
 
 BROKEN: dict[str, Answer] = {

@@ -9,7 +9,7 @@ from refusal_checks.gates.decision import Rules, decide_all
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics.statistics.intervals import wilson
-from refusal_checks.run.stages.figures import margin_remark
+from refusal_checks.run.stages.remarks import margin_remark
 from refusal_checks.trust.floors import Check, JudgeCheck
 from tests.unit.conftest import records
 from tests.unit.gates.test_score_files import scores_of

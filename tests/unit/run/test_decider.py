@@ -5,7 +5,7 @@ import pytest
 from refusal_checks.core.judgements import Binary, Invalid, Label, Reason
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record, unusable
-from refusal_checks.run.stages.figures import truncation_remarks
+from refusal_checks.run.stages.remarks import truncation_remarks
 
 PROMPT = Prompt.single("p", "x")
 

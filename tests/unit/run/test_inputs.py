@@ -9,7 +9,7 @@ from refusal_checks import RunSpec
 from refusal_checks.core.errors import UserError
 from refusal_checks.models.identity import describe_model
 from refusal_checks.models.model_names import Attached, Served
-from refusal_checks.run.inputs import Folders, folders, read_inputs
+from refusal_checks.run.inputs import Folders, choose_folders, read_inputs
 from refusal_checks.run.named_models import (
     read_candidate,
     read_judges,
@@ -160,7 +160,7 @@ def test_what_makes_no_sense_is_refused_before_anything_starts(
     monkeypatch.chdir(tmp_path)
     spec = spec_of(**{"candidate_model": "http://here/v1#m", **values})
     with pytest.raises(UserError) as caught:
-        read_inputs(spec, folders(spec))
+        read_inputs(spec, choose_folders(spec))
     assert says in str(caught.value)
 
 
@@ -169,15 +169,18 @@ def test_the_folders_of_a_spec_win_over_those_of_the_caller_and_of_the_project(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("REFUSAL_CHECKS_RUNS", raising=False)
-    kept = folders(spec_of())
+    kept = choose_folders(spec_of())
     assert kept == Folders(
         tmp_path / ".refusal-checks", tmp_path / ".refusal-checks" / "runs"
     )
     monkeypatch.setenv("REFUSAL_CHECKS_RUNS", "variable")
-    assert folders(spec_of()).runs == tmp_path / "variable"
+    assert choose_folders(spec_of()).runs == tmp_path / "variable"
     assert (
-        folders(spec_of(), tmp_path / "own", tmp_path / "given").runs
+        choose_folders(spec_of(), tmp_path / "own", tmp_path / "given").runs
         == tmp_path / "given"
     )
     spec = spec_of(reports_runs="said")
-    assert folders(spec, tmp_path / "own", tmp_path / "given").runs == tmp_path / "said"
+    assert (
+        choose_folders(spec, tmp_path / "own", tmp_path / "given").runs
+        == tmp_path / "said"
+    )

@@ -15,9 +15,8 @@ from refusal_checks.judges.judge import JudgeKind, JudgeSetup
 from refusal_checks.judges.prompt_metadata import Criterion
 from refusal_checks.judges.rules import KeywordJudge, LabelsJudge
 from refusal_checks.models.client.client import Client
-from refusal_checks.models.model_files import ClassifierConfig
 from refusal_checks.models.model_names import RULE_JUDGES, Rule
-from refusal_checks.run.panels import JudgingMethod, exchanges, panels
+from refusal_checks.run.panels import JudgingMethod, choose_panels, known_exchanges
 from refusal_checks.trust.check_sets import OF_HARM, REFUSALS, CheckSet, has_check
 from tests import toy_model
 from tests.unit.judges.asked import NOWHERE, build
@@ -27,7 +26,7 @@ def test_the_benchmark_that_needs_a_model_is_named() -> None:
     methods = dict.fromkeys(("chisafety_qa", "own"), JudgingMethod("degree"))
     why = r"^chisafety_qa, own: name a model with --judge: "
     with pytest.raises(ModelError, match=why):
-        panels(methods, [Rule("keyword")], False)
+        choose_panels(methods, [Rule("keyword")], False)
 
 
 CLASSES = ClassifierConfig(
@@ -56,12 +55,12 @@ def test_the_demo_judge_alone_is_refused_where_more_is_asked_for(way: str) -> No
     wanted = r"^own: name a judge model beside demo:judge with a second --judge, or leave them out"
     methods = {"xstest": JudgingMethod("refusal"), "own": JudgingMethod(way)}
     with pytest.raises(ModelError, match=wanted):
-        panels(methods, alone, False)
+        choose_panels(methods, alone, False)
 
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_what_the_demo_judge_cannot_judge_is_the_other_s(order: int) -> None:
-    found = panels(WAYS, setups()[::order], False)
+    found = choose_panels(WAYS, setups()[::order], False)
     names = {
         name: sorted(judge.name for judge in panel) for name, panel in found.items()
     }
@@ -80,8 +79,10 @@ def test_a_judge_prompt_that_nothing_in_the_run_asks_for_is_refused(name: str) -
     with pytest.raises(
         ModelError, match=f"judge.prompt {name}: leave it out, or name a"
     ):
-        panels(refusals, [setup], False)
-    (judge,) = panels(refusals, [replace(setup, template="harmbench")], False)["xstest"]
+        choose_panels(refusals, [setup], False)
+    (judge,) = choose_panels(refusals, [replace(setup, template="harmbench")], False)[
+        "xstest"
+    ]
     assert judge.criterion == "harm"
 
 
@@ -119,7 +120,7 @@ def test_an_extension_s_judge_of_no_class_of_judges_is_named_with_the_remedy(
     with pytest.raises(
         ModelError, match=r"brief: make SimpleNamespace a subclass of refusal_ch"
     ):
-        panels({"own": JudgingMethod("brief")}, [], False)
+        choose_panels({"own": JudgingMethod("brief")}, [], False)
 
 
 def test_rules_are_not_stored() -> None:
@@ -166,5 +167,5 @@ def test_judges_of_harm_alone_are_checked_on_harm(
         judge = KeywordJudge()
         judge.criterion = measure
         judging.append(judge)
-    assert exchanges("", tuple(judging)) is expected
-    assert exchanges("degree", (KeywordJudge(),)).measures == "degrees"
+    assert known_exchanges("", tuple(judging)) is expected
+    assert known_exchanges("degree", (KeywordJudge(),)).measures == "degrees"

@@ -19,7 +19,7 @@ from refusal_checks.models.candidates import Answer
 from refusal_checks.models.model_names import Attached, Rule, Served
 from refusal_checks.run.plan import (
     LEAST,
-    Pending,
+    MissingWork,
     Plan,
     prompts_at_once,
 )
@@ -42,7 +42,7 @@ def test_every_prompt_gives_its_records_in_order_and_none_is_asked_twice(
     tmp_path: Path,
 ) -> None:
     speaker = Speaker()
-    assert left(speaker, Reader(), tmp_path) == Pending(12, 12, READER)
+    assert left(speaker, Reader(), tmp_path) == MissingWork(12, 12, READER)
     found = evaluate(speaker, Reader(), tmp_path, in_flight=2)
     assert list(found) == ["first", "second"]
     ids = [(record.prompt.id, record.sample) for record in found["first"]]
@@ -50,7 +50,7 @@ def test_every_prompt_gives_its_records_in_order_and_none_is_asked_twice(
     texts = [record.completion and record.completion.text for record in found["first"]]
     assert texts == [f"answer {prompt}-{sample}" for prompt, sample in ids]
     assert speaker.most_running == 2
-    assert left(Speaker(), Reader(), tmp_path) == Pending(0, 0)
+    assert left(Speaker(), Reader(), tmp_path) == MissingWork(0, 0)
     speaker, reader = Speaker(), Reader()
     evaluate(speaker, reader, tmp_path)
     assert not speaker.asked
@@ -60,7 +60,7 @@ def test_every_prompt_gives_its_records_in_order_and_none_is_asked_twice(
 def test_more_samples_ask_for_the_new_ones_alone(tmp_path: Path) -> None:
     evaluate(Speaker(samples=2), Reader(), tmp_path)
     speaker, reader = Speaker(samples=5), Reader()
-    assert left(speaker, reader, tmp_path) == Pending(18, 18, READER)
+    assert left(speaker, reader, tmp_path) == MissingWork(18, 18, READER)
     evaluate(speaker, reader, tmp_path)
     assert sorted(speaker.asked) == sorted(
         f"p{n}-{k}" for n in range(6) for k in (2, 3, 4)
@@ -71,11 +71,11 @@ def test_a_judge_without_identity_is_asked_every_time_and_leaves_nothing(
     tmp_path: Path,
 ) -> None:
     rule = Reader(None, name="rule")
-    assert left(Speaker(), (Reader(), rule), tmp_path) == Pending(12, 12, READER)
+    assert left(Speaker(), (Reader(), rule), tmp_path) == MissingWork(12, 12, READER)
     for times in (1, 2):
         evaluate(Speaker(), (Reader(), rule), tmp_path)
         assert sum(rule.read.values()) == 12 * times
-    assert left(Speaker(), (Reader(), rule), tmp_path) == Pending(0, 0)
+    assert left(Speaker(), (Reader(), rule), tmp_path) == MissingWork(0, 0)
 
 
 def test_equal_answers_to_one_prompt_are_judged_once(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_a_prompt_of_two_benchmarks_is_answered_and_judged_once(
     tmp_path: Path, in_flight: int
 ) -> None:
     speaker, reader = Speaker(), Reader()
-    assert left(speaker, reader, tmp_path, OVERLAPPING) == Pending(12, 12, READER)
+    assert left(speaker, reader, tmp_path, OVERLAPPING) == MissingWork(12, 12, READER)
     found = evaluate(speaker, reader, tmp_path, in_flight, OVERLAPPING)
     assert {name: len(records) for name, records in found.items()} == {
         "part": 8,
@@ -177,18 +177,18 @@ def three(second: Says = REFUSES) -> tuple[Reader, Reader, Reader]:
 
 
 def test_each_judge_s_verdicts_are_stored_by_its_own_identity(tmp_path: Path) -> None:
-    assert left(Speaker(), three(), tmp_path) == Pending(12, 36, frozenset("abc"))
+    assert left(Speaker(), three(), tmp_path) == MissingWork(12, 36, frozenset("abc"))
     evaluate(Speaker(), Reader("one"), tmp_path)
-    assert left(Speaker(), three(), tmp_path) == Pending(0, 24, frozenset("bc"))
+    assert left(Speaker(), three(), tmp_path) == MissingWork(0, 24, frozenset("bc"))
     records = evaluate(Speaker(), three(FAILS), tmp_path)["first"]
     reasons = {getattr(record.judgement, "reason", None) for record in records}
     assert reasons == {Reason.NO_MAJORITY}
-    assert left(Speaker(), three(), tmp_path) == Pending(0, 12, frozenset("b"))
+    assert left(Speaker(), three(), tmp_path) == MissingWork(0, 12, frozenset("b"))
     readers = three()
     records = evaluate(Speaker(), readers, tmp_path)["first"]
     assert all(isinstance(record.judgement, Binary) for record in records)
     assert [sum(reader.read.values()) for reader in readers] == [0, 12, 0]
-    assert left(Speaker(), three(), tmp_path) == Pending(0, 0)
+    assert left(Speaker(), three(), tmp_path) == MissingWork(0, 0)
 
 
 ATTACHED = Attached("there", "http://there/v1", "model")

@@ -15,7 +15,7 @@ from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.io.store import Store
 from refusal_checks.judges.kinds.multiple_choice import parse_choice
-from refusal_checks.run.plan import Task, pending, verdict_key
+from refusal_checks.run.plan import Task, missing_work, verdict_key
 from tests.support.fake_server import FakeServer
 from tests.toy_model import PROMPTS
 from tests.unit.judges.asked import ask, build
@@ -135,7 +135,7 @@ def test_only_unread_answers_count_as_verdicts_to_ask_for(tmp_path: Path) -> Non
     built = build("multiple_choice", template=str(PROMPTS / "degree.md"))
     with Store(tmp_path / "store.sqlite") as store:
         store.add_completions({"1-0": Completion("选A"), "2-0": Completion(IN_WORDS)})
-        todo = pending(Task({"mcq": prompts}, speaker, {"mcq": (built,)}, store))
+        todo = missing_work(Task({"mcq": prompts}, speaker, {"mcq": (built,)}, store))
     assert (todo.answers, todo.verdicts) == (0, 1)
 
 

@@ -20,7 +20,7 @@ from refusal_checks.results.benchmark_summary import (
     summarise,
 )
 from refusal_checks.results.reservations import LOOKED_AT
-from refusal_checks.run.gated_benchmark import GatedBenchmark
+from refusal_checks.run.plan import SelectedBenchmark
 from refusal_checks.trust.floors import JudgeCheck
 
 Scores = Mapping[str, Mapping[str, float]]
@@ -28,7 +28,7 @@ Scores = Mapping[str, Mapping[str, float]]
 
 
 def figures_of(
-    benchmark: GatedBenchmark,
+    benchmark: SelectedBenchmark,
     records: Sequence[Record],
     scores: Scores,
     level: float,

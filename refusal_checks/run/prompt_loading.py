@@ -28,7 +28,7 @@ Benchmarks = Mapping[str, Benchmark]
 Note = Callable[[str], None]
 
 
-class Loaded(NamedTuple):
+class LoadedPrompts(NamedTuple):
     """The prompts of a run.
 
     Attributes:
@@ -41,7 +41,7 @@ class Loaded(NamedTuple):
     recording: Recording | None
 
 
-def load_prompts(inputs: Inputs, note: Note) -> Loaded:
+def load_prompts(inputs: Inputs, note: Note) -> LoadedPrompts:
     """Load the prompts of the gates' benchmarks and of those measured; note which are left out.
 
     For a partial recording, load only prompts that it has answers to.
@@ -50,7 +50,7 @@ def load_prompts(inputs: Inputs, note: Note) -> Loaded:
         UserError: the data cannot be read, or a gate's group is not in it.
     """
     gates, benchmarks, spec = inputs.gates, inputs.benchmarks, inputs.spec
-    names = inputs.names
+    names = inputs.benchmark_names
     with hub.leaving_no_copy(inputs.redaction.is_on):
         whole = _load_whole(names, benchmarks, inputs.mirror, spec.multiple_choice)
     usual = {
@@ -83,7 +83,7 @@ def load_prompts(inputs: Inputs, note: Note) -> Loaded:
             f"{_table(empty)}: raise the limit of prompts, {benchmarks[empty.benchmark].limit}, "
             "which leaves none of this group, or deselect the gate"
         )
-    return Loaded(plan, usual, recording)
+    return LoadedPrompts(plan, usual, recording)
 
 
 def _load_whole(

@@ -24,7 +24,7 @@ DAY = 24 * 3600
 """Seconds after which a restart says that a server may have changed."""
 
 
-def begin(
+def choose_generations(
     task: Task,
     table: StoreTable,
     *,
@@ -55,17 +55,17 @@ def begin(
             earlier.add(model.name)
         elif not (stored.id and is_kept):
             store.begin_generation(model.stored_model)
-    adopt(task)
+    use_generations(task)
     return frozenset(earlier)
 
 
-def adopt(task: Task) -> None:
+def use_generations(task: Task) -> None:
     """Have judges and candidate use the current generations of their models."""
     for model in _models(task):
         model.generation = task.store.generation(model.stored_model).id
 
 
-def end(task: Task) -> None:
+def end_generations(task: Task) -> None:
     """Have the next run ask the servers anew."""
     for model in _attached(task):
         task.store.end_generation(model.stored_model)

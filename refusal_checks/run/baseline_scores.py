@@ -21,7 +21,7 @@ from refusal_checks.models.identity import describe_model
 from refusal_checks.models.model_names import Replay
 from refusal_checks.models.recordings import recording_file
 from refusal_checks.results.manifest import Manifest, conditions
-from refusal_checks.results.run_folder import earlier_scores
+from refusal_checks.results.run_folder import read_earlier_scores
 from refusal_checks.run.inputs import Inputs
 from refusal_checks.run.plan import Task
 
@@ -29,7 +29,7 @@ from refusal_checks.run.plan import Task
 def read_baseline(inputs: Inputs) -> Mapping[str, Scores]:
     """Read the baseline; BaselineError if it is broken, or lacks a benchmark that needs it."""
     path = inputs.baseline
-    baseline = earlier_scores(path) if path else {}
+    baseline = read_earlier_scores(path) if path else {}
     if path:
         score_files.require_shared(path, baseline, inputs.spec.evaluated)
     if inputs.spec.settings.require_baseline:
@@ -37,7 +37,7 @@ def read_baseline(inputs: Inputs) -> Mapping[str, Scores]:
     return baseline
 
 
-def compare_runs(
+def earlier_results(
     inputs: Inputs, baseline: Mapping[str, Scores], manifest: Manifest, work: Task
 ) -> dict[str, Earlier]:
     """Return the earlier run of each benchmark in the baseline.

@@ -9,12 +9,12 @@ from refusal_checks.core.text import count
 from refusal_checks.gates import power
 from refusal_checks.models.model_names import Model
 from refusal_checks.results.manifest import Manifest
-from refusal_checks.run.plan import pending
+from refusal_checks.run.plan import missing_work
 from refusal_checks.run.provenance import add_effort
 from refusal_checks.run.run_session import RunSession
 
 
-class Opening(NamedTuple):
+class StartReport(NamedTuple):
     """What is known when a run starts.
 
     Attributes:
@@ -29,11 +29,11 @@ class Opening(NamedTuple):
     unverified: str
 
 
-def opening(session: RunSession) -> Opening:
+def report_start(session: RunSession) -> StartReport:
     """Count the answers and verdicts that are missing, and place the engines needed for them."""
     work, inputs, store = session.work, session.inputs, session.work.store
-    todo = pending(work)
-    todos = [todo, *session.checks.pending()]
+    todo = missing_work(work)
+    todos = [todo, *session.checks.missing_work()]
     left = "no gate is selected: only the judge is checked"
     if work.plan:
         prompts = count(sum(map(len, work.plan.values())), "prompt")
@@ -68,4 +68,4 @@ def opening(session: RunSession) -> Opening:
             f"ask anew with --fresh: what {names} said earlier decides, and a URL does not say "
             "which weights it serves"
         )
-    return Opening(manifest, says, notes, unverified)
+    return StartReport(manifest, says, notes, unverified)
