@@ -15,6 +15,7 @@ from refusal_checks.judges.judge import JudgeKind, JudgeSetup
 from refusal_checks.judges.prompt_metadata import Criterion
 from refusal_checks.judges.rules import KeywordJudge, LabelsJudge
 from refusal_checks.models.client.client import Client
+from refusal_checks.models.model_files import ClassifierConfig
 from refusal_checks.models.model_names import RULE_JUDGES, Rule
 from refusal_checks.run.panels import JudgingMethod, choose_panels, known_exchanges
 from refusal_checks.trust.check_sets import OF_HARM, REFUSALS, CheckSet, has_check
