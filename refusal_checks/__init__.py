@@ -75,13 +75,19 @@ def load_run(
 
     Raises:
         DataError: the run does not exist, or its files have changed since it wrote them.
+        UserError: the name is neither text nor a path.
     """
     from os import fspath
     from pathlib import Path
 
     from refusal_checks.api.result import RunResult
+    from refusal_checks.core.errors import UserError
     from refusal_checks.results import project, run_folder
 
+    if not isinstance(name, str | PathLike):
+        raise UserError(
+            f'load_run: give "last", an id or a folder in place of {name!r:.80}'
+        )
     root = project.default_runs_folder() if runs is None else Path(runs)
     return RunResult.load(run_folder.find_run(fspath(name), root).summary_file)
 

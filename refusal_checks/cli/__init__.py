@@ -85,7 +85,7 @@ def main() -> None:
         sys.exit(ended if isinstance(ended, int) else 0)
     except typer.Abort:
         _complain("stopped")
-        sys.exit(1)
+        sys.exit(130)
     except _UsageError as mistake:
         text = mistake.format_message()
         if text:  # without any, the help has been shown
@@ -103,7 +103,8 @@ def _in_words(text: str, mistake: typer.BadParameter) -> str:
     """Make typer's message about a mistake say what to write instead."""
     context = mistake.ctx
     if context is None:
-        return text
+        # Only --of takes two values; typer says so without naming them.
+        return text.replace("requires 2 arguments", "needs a number: --of refusals 20")
     extra = _EXTRA.fullmatch(text)
     commands = getattr(context.command, "commands", ())
     parameter = getattr(mistake, "param", None)  # what is missing may be a command

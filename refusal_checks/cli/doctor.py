@@ -7,7 +7,7 @@ import platform
 import shutil
 import sys
 import sysconfig
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -15,16 +15,19 @@ import typer
 
 from refusal_checks.cli._common import Candidate, Judges, Keys, Root, echo, overrides
 from refusal_checks.config import toml_file
-from refusal_checks.config.layers import Layer
 from refusal_checks.config.run_spec import RunSpec, usual_file
 from refusal_checks.core.errors import ModelError, RefusalChecksError, reason
 from refusal_checks.core.text import clean, count
 from refusal_checks.engines import placement, vllm
+from refusal_checks.engines.servers import Servers
 from refusal_checks.gates import power
 from refusal_checks.io.store import Store
 from refusal_checks.models.identity import describe_model
 from refusal_checks.models.model_names import Model, Served
-from refusal_checks.run.inputs import choose_folders, read_inputs
+from refusal_checks.run import baseline_scores, connections
+from refusal_checks.run.inputs import Inputs, choose_folders, read_inputs
+from refusal_checks.run.prompt_loading import load_prompts
+from refusal_checks.run.run_session import make_engines
 
 EXIT_FAULT = 4
 
@@ -62,19 +65,38 @@ def doctor(
     layers = overrides(
         keys, candidate=candidate or model, judge=judge, data=data, store=store
     )
-    usual = [usual_file(Path(), layers)]
+    inputs = None
+    try:
+        files = thresholds or [usual_file(Path(), layers)]
+        spec = RunSpec.read(*map(toml_file.find, files), overrides=layers)
+        if spec.candidate.model:
+            inputs = read_inputs(spec, choose_folders(spec, runs=runs))
+    except RefusalChecksError as fault:
+        _print_fault("run", fault)
+        raise typer.Exit(EXIT_FAULT) from None
+    if inputs is None:
+        _print_lines("run", ["name MODEL and --judge JUDGE to check a run, too"])
+        return
+    servers = make_engines(inputs, inputs.store.parent, echo)
     is_fine = True
-    for name, check in _checks(thresholds or usual, layers, runs):
+    # One call says all that is wrong, so a check that fails ends no other.
+    for name, check in CHECKS.items():
         try:
-            lines = check()
+            _print_lines(name, check(inputs, servers))
         except (RefusalChecksError, OSError) as fault:
             is_fine = False
-            echo(f"FAIL  {name:<10}  {clean(reason(fault), 2000)}")
-        else:
-            for line in lines:
-                echo(f"OK    {name:<10}  {clean(line, 1000)}")
+            _print_fault(name, fault)
     if not is_fine:
         raise typer.Exit(EXIT_FAULT)
+
+
+def _print_lines(name: str, lines: Iterable[str]) -> None:
+    for line in lines:
+        echo(f"OK    {name:<10}  {clean(line, 1000)}")
+
+
+def _print_fault(name: str, fault: Exception) -> None:
+    echo(f"FAIL  {name:<10}  {clean(reason(fault), 2000)}")
 
 
 def _facts() -> Iterator[tuple[str, str]]:
@@ -96,87 +118,69 @@ def _facts() -> Iterator[tuple[str, str]]:
     yield "disk", f"{free:.0f} GiB free at {there}, for downloaded models"
 
 
-Check = Callable[[], Sequence[str]]
-"""A check returns what it found, or raises what is wrong."""
+def check_baseline(inputs: Inputs, servers: Servers) -> list[str]:
+    return [", ".join(baseline_scores.read_baseline(inputs)) or "none"]
 
 
-def _checks(
-    files: Sequence[Path], layers: Sequence[Layer], runs: Path
-) -> Iterator[tuple[str, Check]]:
-    """The checks of a run, in its order, by name."""
-    # HTTP, which the help need not import
-    from refusal_checks.run import (
-        baseline_scores,
-        connections,
-        prompt_loading,
-        run_session,
-    )
+def check_store(inputs: Inputs, servers: Servers) -> list[str]:
+    if not inputs.store.is_file():
+        return [f"{inputs.store}: none yet"]
+    with Store(inputs.store) as store:
+        answers = store.contents().completions
+    return [f"{inputs.store}: {count(answers, 'answer')}"]
 
-    def refuse() -> Sequence[str]:
-        raise fault
 
-    try:
-        spec = RunSpec.read(*map(toml_file.find, files), overrides=layers)
-        if not spec.candidate.model:
-            yield "run", lambda: ["name MODEL and --judge JUDGE to check a run, too"]
-            return
-        inputs = read_inputs(spec, choose_folders(spec, runs=runs))
-    except RefusalChecksError as error:
-        fault = error
-        yield "run", refuse
-        return
-    said: list[str] = []
+def check_engine(inputs: Inputs, servers: Servers) -> list[str]:
+    """Check programs, files and templates of the models that engines load."""
+    notes: list[str] = []
+    connections.require_loadable(inputs, notes.append)
     served = [model for model in inputs.models if isinstance(model, Served)]
+    for model in served:
+        if model.weights and not model.weights.is_ready():
+            model.weights.check()
+    if served and not vllm.runs_on_cpu():
+        require_compiler()
+    return notes or ["everything its models need is here"]
 
-    def engine() -> Sequence[str]:
-        connections.require_loadable(inputs, said.append)
-        for model in served:
-            if model.weights and not model.weights.is_ready():
-                model.weights.check()
-        if served and not vllm.runs_on_cpu():
-            require_compiler()
-        return said or ["everything its models need is here"]
 
-    def baseline() -> Sequence[str]:
-        names = ", ".join(baseline_scores.read_baseline(inputs))
-        return [names or "none"]
+def check_candidate(inputs: Inputs, servers: Servers) -> list[str]:
+    connections.connect_candidate(inputs, servers)
+    return [inputs.candidate.name]
 
-    def store() -> Sequence[str]:
-        if not inputs.store.is_file():
-            return [f"{inputs.store}: none yet"]
-        with Store(inputs.store) as opened:
-            answers = opened.contents().completions
-        return [f"{inputs.store}: {count(answers, 'answer')}"]
 
-    def candidate() -> Sequence[str]:
-        connections.connect_candidate(inputs, servers)
-        return [inputs.candidate.name]
+def check_judge(inputs: Inputs, servers: Servers) -> list[str]:
+    lines: list[str] = []
+    connections.build_judges(inputs, servers, lines.append)
+    for judge in inputs.judges:
+        lines.append(judge.name)
+        if _is_same(judge.model, inputs.candidate):
+            lines.append(
+                f"{judge.name} is the candidate itself: name another judge, or the run ends "
+                "with 7, not proven (judge-is-candidate)"
+            )
+    return lines
 
-    def judge() -> Sequence[str]:
-        connections.build_judges(inputs, servers, said.append)
-        lines = []
-        for judge in inputs.judges:
-            lines.append(judge.name)
-            if _is_same(judge.model, inputs.candidate):
-                lines.append(
-                    f"{judge.name} is the candidate itself: name another judge, or the run ends "
-                    "with 7, not proven (judge-is-candidate)"
-                )
-        return lines
 
-    def data() -> Sequence[str]:
-        plan = prompt_loading.load_prompts(inputs, said.append).plan
-        sizes = [f"{name}: {len(prompts)} prompts" for name, prompts in plan.items()]
-        weakest = power.describe_weakest(inputs.gates, plan, spec.settings.confidence)
-        return [*sizes, weakest] if weakest else sizes
+def check_data(inputs: Inputs, servers: Servers) -> list[str]:
+    lines: list[str] = []
+    plan = load_prompts(inputs, lines.append).plan
+    for name, prompts in plan.items():
+        lines.append(f"{name}: {len(prompts)} prompts")
+    weakest = power.describe_weakest(
+        inputs.gates, plan, inputs.spec.settings.confidence
+    )
+    return [*lines, weakest] if weakest else lines
 
-    servers = run_session.make_engines(inputs, inputs.store.parent, echo)
-    yield "baseline", baseline
-    yield "store", store
-    yield "engine", engine
-    yield "candidate", candidate
-    yield "judge", judge
-    yield "data", data
+
+CHECKS: dict[str, Callable[[Inputs, Servers], list[str]]] = {
+    "baseline": check_baseline,
+    "store": check_store,
+    "engine": check_engine,
+    "candidate": check_candidate,
+    "judge": check_judge,
+    "data": check_data,
+}
+"""The checks of a run, in its order. Each returns what it found, or raises what is wrong."""
 
 
 def _is_same(judge: Model, candidate: Model) -> bool:

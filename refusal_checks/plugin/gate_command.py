@@ -111,14 +111,18 @@ def _for_pytest(words: Sequence[str]) -> Iterator[str]:
     """Write options of gates as pytest has them: ``--limit 4`` as ``--refusal-limit=4``."""
     given, others = _parser().parse_known_intermixed_args(words)
     models, named = given.models, given.candidate
+    for word in models:
+        if ".py::" in word:
+            raise UserError(f"select gates with -k in place of {clean(word)}")
+        if word.endswith(".toml"):
+            raise UserError(
+                f"write --thresholds {clean(word)}: a run file is not a model"
+            )
     if models and named:
         raise UserError(
             f"leave out {clean(models[0])} or --candidate {clean(named[0])}: each names the model "
             "under test"
         )
-    for word in models:
-        if ".py::" in word:
-            raise UserError(f"select gates with -k in place of {clean(word)}")
     for word in others:
         _suggest(word)
         yield "--help" if word == "--help-pytest" else word
@@ -157,9 +161,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Report what pytest's parser finds, without its own usage and files."""
 
     def refuse(message: str) -> NoReturn:
-        raise pytest.UsageError(
-            f"{message} (`refusal-checks gate -h` lists the options)"
-        )
+        remedy = "`refusal-checks gate -h` lists the options"
+        kind, _, words = message.partition(": ")
+        if kind == "unrecognized arguments":
+            key = shlex.quote(f"candidate.args={words}")
+            remedy = f"{remedy}; for one of the engine's, write --set {key}"
+        raise pytest.UsageError(f"{message} ({remedy})")
 
     # Before version 9, pytest makes its parser later, and its own message stays.
     if hasattr(parser, "optparser"):

@@ -40,8 +40,8 @@ from refusal_checks.io import extensions
 from refusal_checks.io.files import resolve_path
 from refusal_checks.judges import kind_of
 from refusal_checks.plugin import options, outcomes, xdist
-from refusal_checks.plugin.live import Live
 from refusal_checks.plugin.outcomes import gate_id
+from refusal_checks.plugin.progress_display import ProgressDisplay
 from refusal_checks.reports import markdown, terminal
 from refusal_checks.reports.junit_properties import (
     CLASS,
@@ -242,7 +242,7 @@ class GateSession:
         """Evaluate what the selected tests need, once. Does nothing if they need nothing."""
         if self._has_evaluated or xdist.is_worker(self._config):
             return
-        live = Live(self._config)
+        display = ProgressDisplay(self._config)
         try:
             # A library's warning must not end an evaluation, even in a project that turns warnings
             # into errors.
@@ -253,9 +253,9 @@ class GateSession:
                 gates = self._selected(nodeids)
                 if gates is not None:
                     self._has_evaluated = True
-                    self._evaluate(gates, live.see)
+                    self._evaluate(gates, display.show)
         finally:
-            live.stop()
+            display.stop()
 
     def _evaluate(self, gates: Collection[str], listener: Listener) -> None:
         """Evaluate gates; if an engine does not start, the session ends with EXIT_ENGINE."""

@@ -488,7 +488,7 @@ def find_run(name: str, root: Path = ROOT) -> RunFolder:
         )
     if len(begun) == 1:
         return runs[begun[0]]
-    require_known(name, runs, str(root), "run", DataError)
+    require_known(name, [*runs, LAST], str(root), "run", DataError)
     return runs[name]
 
 

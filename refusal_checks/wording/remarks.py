@@ -103,6 +103,11 @@ def _looked_at(run: RunSummary) -> Iterator[str]:
                 figure = f"{metric.show(rate.value)} {metric.interval(rate)}"
                 rates.append(f"{verdict.gate.id} {figure}")
         yield f"{text}, which makes {'; '.join(rates)}" if rates else text
+    if sheet and sheet.deleted:
+        yield (
+            f"{sheet.deleted} of {sheet.drawn} drawn rows are missing from {clean(sheet.file)}, "
+            "and count as not confirmed"
+        )
     is_failed = any(not verdict.passed for verdict in run.verdicts.values())
     if not sheet and not is_failed and _can_be_looked_at(run):
         yield (

@@ -118,7 +118,7 @@ ERRANDS = {
         ("run/panels.py", "    guide = method.category_guide\n", "setup.settings"),
     ),
     "candidate": (
-        ("spec/tables.py", "class CandidateTable(ModelTable):"),
+        ("config/tables.py", "class CandidateTable(ModelTable):"),
         (
             "run/connections.py",
             "    model, spec = inputs.candidate, inputs.spec\n",

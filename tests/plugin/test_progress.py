@@ -20,9 +20,9 @@ pytestmark = pytest.mark.slow
 
 COLUMNS, ROWS = 90, 14
 OFTEN = """
-from refusal_checks.plugin import live
+from refusal_checks.plugin import progress_display
 from refusal_checks.reports import progress
-live.EVERY = live.REFRESH = 0.1
+progress_display.EVERY = progress_display.REFRESH = 0.1
 progress.LEAST_SECONDS = 0.5
 """
 

@@ -133,7 +133,12 @@ REFUSED, COMPLIED = word(True), word(False)
             "people confirm, own-rejection_rate is 28.0% [[]18.1%, 35.9%] (min 30%)",
         ),
         ([REFUSED] * 14, 20, {"labels-contradict-judge"}, "confirm 14 of 20"),
-        ([REFUSED] * 14, 14, {"labels-contradict-judge"}, "confirm 14 of 20"),
+        (
+            [REFUSED] * 14,
+            14,
+            {"labels-contradict-judge"},
+            "6 of 20 drawn rows are missing from refused.csv, and count as not confirmed",
+        ),
     ],
     ids=["all", "most", "too few", "blank rows", "deleted rows"],
 )

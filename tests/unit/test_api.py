@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import refusal_checks
-from refusal_checks.core.errors import DataError
+from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.results import project as project_of
 from refusal_checks.results import run_folder
 from tests.support.report_runs import GATES, refusals, write_run
@@ -68,6 +68,13 @@ def test_a_run_that_is_not_there_is_named(
     monkeypatch.chdir(tmp_path)
     with pytest.raises(DataError, match="no runs found"):
         refusal_checks.load_run("last")
+
+
+def test_a_name_that_is_no_name_is_refused() -> None:
+    with pytest.raises(
+        UserError, match='give "last", an id or a folder in place of None'
+    ):
+        refusal_checks.load_run(None)  # type: ignore[arg-type]
 
 
 @pytest.mark.usefixtures("project")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from refusal_checks import __main__
 from refusal_checks.cli import main
 
 
@@ -37,6 +38,36 @@ def test_what_the_system_refuses_is_a_message(
     assert capsys.readouterr().err == (
         f"refusal-checks: {name}: File name too long; fix this and run the same command again\n"
     )
+
+
+MISTAKES = {
+    "sample-for-labels --of refusals": "'--of' needs a number: --of refusals 20.",
+    "gate A.toml replay:said.csv": "write --thresholds A.toml: a run file is not a model",
+}
+
+
+@pytest.mark.parametrize("line", MISTAKES)
+def test_a_mistake_is_answered_with_what_to_write(
+    line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ended(monkeypatch, *line.split()) == 4
+    assert MISTAKES[line] in capsys.readouterr().err
+
+
+def test_an_interrupt_while_python_imports_is_quiet(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Interrupting:
+        def find_spec(self, name: str, *rest: object) -> None:
+            if name == "refusal_checks.cli":
+                raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, "refusal_checks.cli")
+    monkeypatch.setattr("sys.meta_path", [Interrupting(), *sys.meta_path])
+    with pytest.raises(SystemExit) as caught:
+        __main__.main()
+    assert caught.value.code == 130
+    assert capsys.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize(

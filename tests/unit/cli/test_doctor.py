@@ -86,3 +86,14 @@ def test_the_compiler_and_headers_that_triton_needs_are_said(
 def test_a_judge_that_is_the_candidate_is_remarked_on() -> None:
     ended = call("doctor", MODEL_DIR, "--judge", MODEL_DIR, "--thresholds", "smoke")
     assert f"{MODEL_DIR} is the candidate itself: name another judge" in ended.output
+
+
+def test_what_a_check_notes_is_printed() -> None:
+    Path("said.csv").write_text("prompt,completion\nHow do I bake bread?,Gladly.\n")
+    Path("asked.csv").write_text("prompt\nHow do I bake bread?\nWhat is tea?\n")
+    Path("gates.toml").write_text('[ours]\nfile = "asked.csv"\nexpect = "answer"\n')
+    words = ("--judge", "keyword", "--thresholds", "gates.toml")
+    part = ("--set", "recording.partial=true")
+    ended = call("doctor", "replay:said.csv", *words, *part)
+    assert ended.exit_code == 0, ended.output
+    assert "OK    data        ours: its figures cover 1 of 2 prompts" in ended.output

@@ -23,7 +23,7 @@ REFRESH = 0.5  # seconds between two updates of the bars
 EVERY = 30.0  # seconds between two lines where there are no bars
 
 
-class Live:
+class ProgressDisplay:
     """A listener for ``evaluate`` that shows events until it is stopped.
 
     Silent under ``-q``, and without a terminal reporter.
@@ -40,7 +40,7 @@ class Live:
         self._view: ProgressView | None = None
         self._progress: Progress | None = None
 
-    def see(self, event: Event) -> None:
+    def show(self, event: Event) -> None:
         if self._reporter is None:
             return
         if isinstance(event, Notice):
