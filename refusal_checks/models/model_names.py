@@ -183,20 +183,33 @@ def _model(name: str, options: ModelOptions, option: str) -> Served | Attached:
     return replace(model, adapter=adapter)
 
 
+_ADDRESS = re.compile(r"[\w.-]+(:\d+(/.*)?|/.*#.*)")
+"""A server's address without its scheme: a port, or a path with ``#MODEL``, tells it from an id."""
+
+
 def _no_such_model(name: str, option: str) -> ModelError:
+    shown = _hide_secrets(name)
+    if _ADDRESS.fullmatch(name):
+        return ModelError(
+            f"{option} {shown}: for a server, write http://{shown} (or https://): there is no "
+            "folder of this name"
+        )
     words = provided_models.names_for(option)
-    others = "or replay:FILE"
+    others, prefixes = "or replay:FILE", {"replay"}
     if option == "--judge":
         words += RULE_JUDGES
-        others = "keyword or labels"
+        others, prefixes = "keyword or labels", {"moderation"}
+    prefix, colon, rest = name.partition(":")
     hint = either(near(name, words, 0.7))
+    if colon and rest:
+        prefixes |= {word.partition(":")[0] for word in words if ":" in word}
+        hint = hint or either(near(f"{prefix}:", {f"{one}:" for one in prefixes}, 0.7))
     if "," in name and option == "--judge":
         each = " ".join(f"--judge {_hide_secrets(part)}" for part in name.split(","))
         hint = f"for several judges, repeat the option ({each}); else "
     return ModelError(
-        f"{option} {_hide_secrets(name)}: no such folder; {hint}name a "
-        f"folder, a Hugging Face id (ORG/MODEL), a URL (http://HOST/v1#MODEL), a model of an "
-        f"extension (PREFIX:NAME), {others}"
+        f"{option} {shown}: no such folder; {hint}name a folder, a Hugging Face id (ORG/MODEL), a "
+        f"URL (http://HOST/v1#MODEL), a model of an extension (PREFIX:NAME), {others}"
     )
 
 

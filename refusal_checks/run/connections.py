@@ -129,9 +129,9 @@ def use_recording(
     sampling = inputs.sampling
     most = max(len(recording.answers_to(prompt)) for prompt in chain(*plan.values()))
     if "samples" in sampling.model_fields_set and sampling.samples > most:
-        say(
-            f"{recording.path}: it has {count(most, 'answer')} a prompt, whatever "
-            f"sampling.samples = {sampling.samples} says"
+        note(
+            f"{recording.path.name}: samples = {most} is used, not {sampling.samples}: the "
+            f"recording has {count(most, 'answer')} a prompt at most"
         )
     return ReplayCandidate(inputs.candidate.name, recording)
 
@@ -180,6 +180,12 @@ def build_judges(inputs: Inputs, servers: Servers, note: Note) -> Judges:
         partial=table.partial,
     )
     panels.require_decidable(judged, judges)
+    setups = [judge for judge in named if isinstance(judge, JudgeSetup)]
+    if table.classifier and servers.are_live and not any(one.classes for one in setups):
+        raise UserError(
+            "leave out [judge.classifier], or name a classifier with --judge: no judge of this run "
+            "is one"
+        )
     _require_several(inputs.gates, judges)
     return judges
 

@@ -210,3 +210,9 @@ def test_wrong_settings_of_a_classifier_end_before_anything_starts(
     named = [url if judge is URL else judge for judge in judges]
     project.refuses(message, judge_model=named, **keys)
     assert not classifier.requests
+
+
+def test_a_table_for_classifiers_needs_one(project: Project) -> None:
+    project.thresholds(SAFE_GATE + FORM)
+    project.refuses("leave out [[]judge.classifier], or name a classifier")
+    assert not project.server.requests

@@ -205,10 +205,13 @@ def test_blank_labels_and_samples_that_are_not_there_are_said(project: Project) 
     project.write_rows("said.jsonl", rows)
     run = {"candidate_model": "replay:said.jsonl", "judge_model": "labels"}
     said = project.evaluate(sampling_samples=5, **run).said
-    assert "said.jsonl: it has 1 answer a prompt, whatever sampling.samples = 5" in said
+    assert (
+        "note: said.jsonl: samples = 1 is used, not 5: the recording has 1 answer a prompt"
+        in said
+    )
     assert "label every row: 2 answers without a label will be invalid" in said
     once = project.evaluate(sampling_samples=1, **run).said
-    assert "it has 1 answer a prompt" not in once
+    assert "the recording has 1 answer a prompt" not in once
 
 
 def test_recorded_answers_to_other_prompts_are_no_answers(project: Project) -> None:

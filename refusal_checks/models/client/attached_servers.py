@@ -24,7 +24,7 @@ from refusal_checks.models.client.server_errors import (
 )
 from refusal_checks.models.client.transport import ConnectionSettings, HttpTransport
 from refusal_checks.models.client.usage import Usage
-from refusal_checks.models.model_names import Attached
+from refusal_checks.models.model_names import MODERATION, Attached
 
 LISTED = 20  # most names of models that a message shows
 
@@ -56,7 +56,7 @@ def attach(
         number: counts the models of ``option`` from 1.
         say: is told of a server that is slow, or does not list the model.
     """
-    where = f"{option} {model.url}"
+    where = f"{option} {MODERATION if model.moderates else ''}{model.url}"
     waiting = threading.Timer(SLOW, say, [f"waiting for {where} to answer"])
     waiting.daemon = True
     waiting.start()
@@ -135,15 +135,26 @@ def _explain(option: str, model: Attached, fault: EndpointError) -> str:
     """What to do about a server that does not answer as it should, and what it said."""
     role, status = option.lstrip("-"), fault.status
     said = str(fault).removeprefix(f"{model.url}: ")
+    is_refusal = 400 <= status < 500 and status not in (401, 403, 429)
     if status == 200:
-        do = "name the URL of its API, which usually ends in /v1: this one answers otherwise"
-    elif status == 0 and isinstance(fault, TransientError):
+        do = (
+            "name the URL of its API, which usually ends in /v1, or look into the server's log: it "
+            "answers otherwise than a model does"
+        )
+    elif isinstance(fault.__cause__, TimeoutError):
+        do = "wait until the server has loaded its model, or correct the URL"
+    elif isinstance(fault, TransientError) and status == 0:
         do = "start the server, or correct the URL: none answers there"
+    elif model.moderates and is_refusal:
+        do = f"leave out {MODERATION} if this is a chat model: the server moderates no text"
+        said = said[said.find("HTTP") :]
     elif model.template_kwargs and "chat_template_kwargs" in said:
         do = f"leave out {role}.template_variables: the server refuses them"
     elif said.startswith("HTTP 4"):
-        does = "moderates no text" if model.moderates else "gives no chat completion"
-        do = f"name another model, or change the settings of {role}: the server {does}"
+        do = (
+            f"name another model, or change the settings of {role}: the server gives no chat "
+            "completion"
+        )
     else:
         return said  # it says what to do
     return f"{do}: {said}"

@@ -14,7 +14,7 @@ from refusal_checks.models.client.reasoning import (
     prepend_reasoning,
     split_reasoning,
 )
-from refusal_checks.models.client.server_errors import TransientError
+from refusal_checks.models.client.server_errors import ANSWERED, TransientError
 from refusal_checks.models.client.usage import token_counts
 from refusal_checks.models.tool_calls import CALLED, append_tool_calls
 
@@ -49,7 +49,9 @@ def read_choices(
         response["choices"], key=lambda choice: int(choice.get("index") or 0)
     )
     if len(listed) not in (1, n):
-        raise TransientError(f"asked the server for {n} answers, got {len(listed)}")
+        raise TransientError(
+            f"the server's reply has {len(listed)} answers in place of {n}", ANSWERED
+        )
     total = token_counts(response)[2] if len(listed) == 1 else 0
     answers = []
     for choice in listed:

@@ -28,6 +28,7 @@ from refusal_checks.models.client.label_probabilities import (
     read_labels,
 )
 from refusal_checks.models.client.server_errors import (
+    ANSWERED,
     ATTEMPTS_BUSY,
     MALFORMED,
     PromptTooLongError,
@@ -55,9 +56,6 @@ NEEDED = {
     TEMPLATE_FIELD,
 }
 """Fields without which a request would ask for something else."""
-
-ANSWERED = 200
-"""The HTTP status of an answer, well-formed or not."""
 
 TOKENIZE = "/../tokenize"  # on vLLM, beside /v1 and not below it
 

@@ -20,6 +20,9 @@ WAIT_MAX = 15.0
 WAIT_ASKED = 60.0
 """Most seconds to wait for a server's Retry-After."""
 
+ANSWERED = 200
+"""The HTTP status of an answer, well-formed or not."""
+
 ATTEMPTS = 4
 
 ATTEMPTS_STALLED = 2

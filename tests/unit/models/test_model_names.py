@@ -86,6 +86,12 @@ def test_a_url_attaches_to_a_server(
         ("https://node/v1?version=hush#m", "remove the query"),
         (
             "node:8000/v1#m",
+            r"write http://node:8000/v1#m \(or https://\): there is no fold",
+        ),
+        ("node:8000", "write http://node:8000 "),
+        ("my-host/v1#m", "write http://my-host/v1#m "),
+        (
+            "ftp://host/v1",
             r"no such folder; name a folder, .* a URL \(http://HOST/v1#MODEL\)",
         ),
         ("http:///v1", "write a URL with a host: http://HOST:PORT"),
@@ -172,6 +178,12 @@ def test_what_is_a_judge_alone_is_no_candidate_and_what_answers_no_judge(
         parse_judge("keywrod")
     with pytest.raises(ModelError, match="no such folder; name a folder"):
         parse_candidate("keywrod")
+    with pytest.raises(
+        ModelError, match=r'did you mean "replay:"\? If not, name a fol'
+    ):
+        parse_candidate("relpay:said.jsonl")
+    with pytest.raises(ModelError, match=r'did you mean "moderation:"\? If not, name'):
+        parse_judge("moderaton:http://node/v1")
     with pytest.raises(ModelError, match="recorded answers cannot judge"):
         parse_judge(f"replay:{tmp_path}")
     with pytest.raises(ModelError, match="write replay:FILE, with a file"):

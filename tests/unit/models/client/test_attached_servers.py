@@ -139,6 +139,11 @@ FAULTS = {
         f'{API}: not valid JSON .*: a web page, "Sign in"',
     ),
     "no choices": (200, "{}", f"{API}: malformed answer"),
+    "an empty list of choices": (
+        200,
+        '{"choices": []}',
+        f"{API}log: it answers otherwise .*: the server's reply has 0 answers in place of 1",
+    ),
     "a redirect": (302, "", "name the URL that answers.* redirects to /login"),
 }
 
@@ -208,6 +213,30 @@ def test_a_server_that_takes_its_time_is_left_to_the_run(
     with FakeServer() as server:
         assert connect(server, say=said.append).model == "fake"
         assert said == [f"waiting for --judge {server.url} to answer"]
+
+
+def test_a_server_that_lists_its_models_too_late_is_there_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("refusal_checks.models.client.attached_servers.TIMEOUT", 0.2)
+
+    async def stall(self: FakeServer, request: web.Request) -> web.StreamResponse:
+        return await self._fault(request, STALL)
+
+    monkeypatch.setattr(FakeServer, "_list_models", stall)
+    words = "wait until the server has loaded its model, .*: Timeout: no answer within 0.2 s"
+    with FakeServer() as server, pytest.raises(ModelError, match=words):
+        connect(server)
+
+
+def test_a_chat_server_that_is_named_as_a_moderation_endpoint_moderates_nothing() -> (
+    None
+):
+    with FakeServer() as server:
+        model = Attached(f"moderation:{server.url}", server.url, "", moderates=True)
+        words = f"--judge moderation:{server.url}#fake: leave out moderation: if this .*: HTTP 404"
+        with pytest.raises(ModelError, match=words):
+            attach(model, "--judge", 1, JudgeSampling(), ConnectionSettings(), print)
 
 
 def test_a_url_that_lacks_its_end_is_asked_about() -> None:

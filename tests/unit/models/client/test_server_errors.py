@@ -109,7 +109,7 @@ def ask(server: FakeServer, n: int = 1, timeout: float = 60) -> Client:
         ("{nothing", server_errors.ATTEMPTS, "not valid JSON but text/plain: {nothing"),
         ("[" * 100_000, server_errors.ATTEMPTS, "not valid JSON"),
         ('{"choices": [{"message": 7}]}', server_errors.ATTEMPTS, "malformed answer"),
-        (NO_ANSWER, server_errors.ATTEMPTS, "asked the server for 1 answers, got 0"),
+        (NO_ANSWER, server_errors.ATTEMPTS, "reply has 0 answers in place of 1"),
         ('{"object": "list"}', server_errors.ATTEMPTS, ': {"object": "list"}$'),
         ("", server_errors.ATTEMPTS, ": an empty reply$"),
     ],
