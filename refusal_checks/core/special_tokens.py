@@ -17,7 +17,7 @@ _ANGLE = (
     r"/?(?:s|sys|usr|asst|bo[ha]|bos|eos|pad|unk|mask|cls|sep|(?:so|eo)[a-z]|bot|image|role|start|end|begin|turn"
     r"|end_?of_?text|tools|function|think|thinking|(?:seed|minimax):\w{1,40}"
     r"|guardian|no-?think|score|confidence"
-    r"|(?:unused|reserved|special|control|dummy|placeholder|sentinel)\d{1,5})"
+    r"|(?:unused|reserved|special|control|ctrl|dummy|placeholder|sentinel)\d{1,5})"
 )
 
 
@@ -74,6 +74,9 @@ _KNOWN: tuple[tuple[str, str], ...] = (
     ("|", rf"{_S}DSML{_S}\|"),  # DeepSeek
     ("/", r"(?i:no_?think)"),  # Qwen, GLM
     (">", rf">(?:{_FALCON})<<"),  # Falcon
+    # Vicuna and Alpaca, whose turns begin with plain words
+    *((word[0], f"{word[1:]}:") for word in ("USER", "ASSISTANT")),
+    ("#", rf"##{_S}(?i:instruction|input|response|system|user|human|assistant):"),
 )
 """Tokens of known families: first character, and a regular expression of what must follow."""
 

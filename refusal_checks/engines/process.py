@@ -21,6 +21,7 @@ from refusal_checks.engines import vllm
 from refusal_checks.engines.placement import WHOLE_MACHINE
 from refusal_checks.engines.servers import Say
 from refusal_checks.engines.vllm import EngineSpec
+from refusal_checks.io.files import make_private_folder
 
 POLL = 0.5
 """Seconds between two looks at a starting server."""
@@ -80,7 +81,7 @@ class EngineProcess:
         supervisor = [sys.executable, "-m", "refusal_checks.engines.supervisor"]
         cores = ",".join(map(str, self.place.cores)) or "all"
         try:
-            self.log.parent.mkdir(parents=True, exist_ok=True)
+            make_private_folder(self.log.parent)
             with self.log.open("ab") as log:
                 self._log_start, self._status = log.tell(), ""
                 self._launched, self._next_report = time.monotonic(), FIRST_REPORT

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from refusal_checks.core.errors import StoreError
+from refusal_checks.io.files import make_private_folder
 
 _RERUN = "run the same command again; it continues where this one stopped"
 
@@ -52,7 +53,9 @@ class Database:
         self._tables = set(tables)
         self._create = create
         with self.faults():
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_private_folder(path.parent)
+            if not path.exists():
+                path.touch(0o600)  # SQLite gives the files beside it the same mode
             # One thread opens it and others use it, never two at once.
             self._db = sqlite3.connect(
                 path, timeout=60, isolation_level=None, check_same_thread=False

@@ -58,6 +58,16 @@ def resolve_path(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
+def make_private_folder(path: Path) -> None:
+    """Make a folder, and those above it that are missing, for this user alone.
+
+    What models say and what private prompts ask is no business of other users of the machine.
+    """
+    # Path.mkdir gives its mode to the last folder alone.
+    for folder in (*reversed(path.parents), path):
+        folder.mkdir(mode=0o700, exist_ok=True)
+
+
 @dataclass(frozen=True)
 class FileDigest:
     """What a file held when it was written: its SHA-256 in hex, and its size in bytes."""
@@ -84,7 +94,8 @@ def replace_file(path: Path) -> Iterator[Path]:
     draft = path.parent / f".{secrets.token_hex(8)}.tmp"
     with _naming(path, draft):
         path.parent.mkdir(parents=True, exist_ok=True)
-        draft.open("xb").close()
+        # Read by whom the folder lets in: a run's folder by its owner alone, a report by CI.
+        draft.touch(0o666 & path.parent.stat().st_mode, exist_ok=False)
         try:
             yield draft
             _sync(draft)

@@ -13,6 +13,7 @@ from filelock import FileLock, Timeout
 
 from refusal_checks.core.errors import StoreError
 from refusal_checks.core.text import clean
+from refusal_checks.io.files import make_private_folder
 
 LONGEST = 3600.0
 """Seconds that a run waits for another one."""
@@ -26,7 +27,7 @@ class StoreLock:
 
     def __init__(self, store: Path) -> None:
         self._store = store
-        self._lock = FileLock(f"{store}.lock")
+        self._lock = FileLock(f"{store}.lock", mode=0o600)
         self._holder = Path(f"{store}.holder")
 
     def take(
@@ -75,7 +76,7 @@ class StoreLock:
 
     def _try(self) -> bool:
         try:
-            self._store.parent.mkdir(parents=True, exist_ok=True)
+            make_private_folder(self._store.parent)
             self._lock.acquire(blocking=False)
         except Timeout:
             return False

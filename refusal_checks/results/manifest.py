@@ -23,10 +23,17 @@ class _Facts(BaseModel):
 
 
 class ModelFacts(_Facts):
-    """A model as ``spec.describe`` describes it; ``template`` is the file of a judge's prompt."""
+    """A model as ``describe_model`` describes it; ``template`` is the file of a judge's prompt.
+
+    Models with equal fingerprints answer alike: it covers weights, arguments and template.
+    """
 
     version: str = ""
+    fingerprint: str = ""
     args: tuple[str, ...] = ()
+    files: Mapping[
+        str, str
+    ] = {}  # sha256 of the files that arguments name, such as a template
     template_kwargs: Mapping[str, Any] = {}
     reasoning_end: str = ""
     judge_reasoning: bool = False
@@ -170,7 +177,7 @@ class Manifest(_Facts):
     def stored(self) -> str:
         """How many answers came from the store, in words; empty if none did."""
         asked = self.asked
-        if not asked or not asked.stored_from:
+        if not asked or not asked.reused or not asked.stored_from:
             return ""
         share = f"{asked.reused} of {asked.reused + asked.answers}"
         if not asked.answers:

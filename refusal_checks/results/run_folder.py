@@ -44,6 +44,7 @@ from refusal_checks.io.files import (
     FILE_NAME,
     FileDigest,
     is_file_name,
+    make_private_folder,
     read_seal,
     sealed,
     sha256,
@@ -169,7 +170,7 @@ class RunFolder:
             UserError: the folder cannot be written, or another run has it.
         """
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            make_private_folder(self.path)
             # Of two machines that share a folder of runs, one alone makes this file.
             self._stand_in.open("x").close()
             self.write_unfinished(summary)
@@ -514,7 +515,7 @@ def _order(name: str) -> datetime | None:
 def require_writable(folder: Path, option: str) -> None:
     """Make the folder if it is missing; raise UserError if it is not writable."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_private_folder(folder)
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as fault:

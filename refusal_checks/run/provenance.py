@@ -21,7 +21,7 @@ from refusal_checks.engines.vllm import PACKAGES
 from refusal_checks.io import extensions
 from refusal_checks.io.files import sha256
 from refusal_checks.judges import template
-from refusal_checks.models.identity import describe_model
+from refusal_checks.models.identity import describe_model, model_identity
 from refusal_checks.models.model_names import (
     Attached,
     Model,
@@ -73,8 +73,8 @@ def make_manifest(
         recorded_model=loaded.recording.model if loaded.recording else "",
         judge=", ".join(judge.name for judge in inputs.judges),
         models=Models(
-            candidate=ModelFacts(
-                **describe_model(_named(inputs.candidate, servers.get("candidate", ())))
+            candidate=_model_facts(
+                _named(inputs.candidate, servers.get("candidate", ()))
             ),
             judges={
                 judge.name: _judge_facts(
@@ -126,11 +126,17 @@ def _named(model: Model, servers: Iterable[str]) -> Model:
     return model
 
 
+def _model_facts(model: Model, **of_judge: Any) -> ModelFacts:
+    return ModelFacts(
+        **describe_model(model), fingerprint=model_identity(model), **of_judge
+    )
+
+
 def _judge_facts(
     judge: NamedJudge, model: Model, max_tokens: Mapping[str, int]
 ) -> ModelFacts:
-    return ModelFacts(
-        **describe_model(model),
+    return _model_facts(
+        model,
         template=judge.template or _picked(model),
         max_tokens=max_tokens.get(judge.name),
         is_classifier=writes_no_text(model),

@@ -14,7 +14,7 @@ from refusal_checks.engines.placement import PlacementRequest
 from refusal_checks.engines.pool import Engines
 from refusal_checks.engines.servers import Servers
 from refusal_checks.gates.comparison import Earlier
-from refusal_checks.io.files import explain_permission_errors
+from refusal_checks.io.files import explain_permission_errors, make_private_folder
 from refusal_checks.io.store import Store
 from refusal_checks.io.store_lock import StoreLock
 from refusal_checks.models.model_names import model_remark
@@ -112,7 +112,7 @@ def _new_folder(folders: Folders, run_id: str) -> Path:
 def keep_private(folder: Path) -> None:
     """Keep git from committing the store and the runs: their texts may be harmful."""
     with suppress(OSError):  # the run itself reports that it cannot write
-        folder.mkdir(parents=True, exist_ok=True)
+        make_private_folder(folder)
         with (folder / ".gitignore").open("x") as file:
             file.write("*\n")
 

@@ -14,6 +14,9 @@ from pathlib import Path
 import pytest
 
 from refusal_checks.api.evaluate import Interrupted, NotStartedError
+from refusal_checks.io.files import sha256
+from refusal_checks.models.identity import model_identity
+from refusal_checks.models.model_names import Served
 from tests.support.fake_engines import DEMO, TWO, orphans, requests, starts
 from tests.support.project import (
     CHECK,
@@ -217,7 +220,12 @@ def test_a_model_without_a_chat_template_is_refused_before_an_engine_starts(
     )
     assert starts(engines) == []
     template = f"--chat-template {MODEL_DIR / 'chat_template.jinja'}"
-    assert engines.evaluate(candidate_args=template, **run).counts == {"passed": 3}
+    found = engines.evaluate(candidate_args=template, **run)
+    assert found.counts == {"passed": 3}
+    facts = found.result.summary.manifest.models.candidate
+    assert facts.files == {template.split()[1]: sha256(Path(template.split()[1]))}
+    named = Served(str(model), str(model), facts.args)
+    assert facts.fingerprint == model_identity(named), "as the store's keys have it"
 
 
 def test_a_folder_that_training_changed_is_another_model_in_the_same_process(

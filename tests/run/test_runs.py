@@ -176,3 +176,16 @@ def test_labels_with_half_a_character_are_refused(project: Project) -> None:
             trust_human_labels=name,
             **KEYWORD,
         )
+
+
+def test_nobody_else_can_read_the_store_and_the_run(project: Project) -> None:
+    before = os.umask(0o022)
+    try:
+        found = project.evaluate()
+    finally:
+        os.umask(before)
+    own = project.path / ".refusal-checks"
+    folders = (own, own / "runs", found.result.folder)  # nobody gets into those below
+    assert {path.stat().st_mode & 0o777 for path in folders} == {0o700}
+    kept = (own / "store.sqlite", found.result.folder / "summary.json")
+    assert [path.stat().st_mode & 0o777 for path in kept] == [0o600, 0o600]

@@ -114,3 +114,11 @@ def test_recorded_answers_have_no_sampling() -> None:
     found = compared(("candidate",), "replay:answers.csv")
     assert found["sampling"] == "recorded answers"
     assert not [name for name in found if name.startswith("sampling ")]
+
+
+def test_only_answers_that_come_from_the_store_are_dated() -> None:
+    asked = {"answers": 4, "reused": 2, "stored_from": "1 May", "stored_until": "1 May"}
+    some = Manifest.model_validate({"asked": asked})
+    assert some.stored == "2 of 6 answers from the store, of 1 May"
+    none = Manifest.model_validate({"asked": {**asked, "reused": 0}})
+    assert not none.stored, "rows that cannot be used are stored under their keys"
