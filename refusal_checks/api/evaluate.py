@@ -190,7 +190,7 @@ class _Evaluation:
                 recorder = Recorder(session, self._events.tell)
                 pipeline = self._announce(session, recorder)
                 try:
-                    pipeline.work()
+                    pipeline.run()
                 except (KeyboardInterrupt, EngineStartError) as fault:
                     ended = fault
             result = RunResult(recorder.folder, recorder.summary)

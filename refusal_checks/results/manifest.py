@@ -98,11 +98,10 @@ class Selection(_Facts):
 
 
 class EnginesUsed(_Facts):
-    """Models by how they were reached, and start-up seconds by turn."""
+    """Models by how they were reached."""
 
     started: tuple[str, ...] = ()
     attached: tuple[str, ...] = ()
-    ready_s: tuple[float, ...] = ()
 
 
 class Effort(_Facts):

@@ -3,7 +3,7 @@
 import asyncio
 import gc
 from collections.abc import Callable, Coroutine, Hashable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Generic, TypeVar
 
 from refusal_checks.core.judgements import Invalid, Judgement, Valid
@@ -51,6 +51,38 @@ class SingleFlight(Generic[Result]):
             for turn in self._waiting.pop(key):
                 if not turn.done():  # a cancelled waiter is done
                     turn.set_result(None)
+
+
+class CancellableWork:
+    """Work in an event loop of its own, which another thread may cancel."""
+
+    def __init__(self) -> None:
+        self._is_cancelled = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def run(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Do the work; may be called once.
+
+        Raises:
+            CancelledError: it was cancelled, perhaps before this call.
+        """
+
+        async def run() -> None:
+            self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
+            # Set first by ``cancel``, which finds no task in a loop that has not begun.
+            if self._is_cancelled:
+                raise asyncio.CancelledError
+            await work()
+
+        asyncio.run(run())
+
+    def cancel(self) -> None:
+        """Cancel the work, or prevent it if it has not begun; from any thread."""
+        self._is_cancelled = True
+        with suppress(RuntimeError):  # the loop may have ended by itself
+            if self._loop is not None and self._task is not None:
+                self._loop.call_soon_threadsafe(self._task.cancel)
 
 
 async def gather_or_cancel(*works: Coroutine[Any, Any, Result]) -> list[Result]:

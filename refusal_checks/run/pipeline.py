@@ -1,23 +1,23 @@
-"""The order of work of a run: answer, judge, check, decide; in turns of its engines.
+"""The order of work of a run: answer, judge, check, decide.
 
-An answer is judged as soon as it exists, whatever its benchmark. Only decisions wait for the check
-of the judges. Stages return what they find, and the recorder writes it.
+An answer is judged as soon as it exists, whatever its benchmark, and a benchmark is decided as soon
+as it is judged. Only two things wait: decisions for the check of the judges, and judges' engines
+that do not fit beside the candidate's for their turn. Stages return what they find, and the
+recorder writes it.
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack, ExitStack, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 
 from refusal_checks.core.errors import EngineStartError, StoreError
 from refusal_checks.core.records import Record
-from refusal_checks.engines.servers import Work
 from refusal_checks.models.candidates import Answer
-from refusal_checks.run import panels
 from refusal_checks.run.concurrency import (
+    CancellableWork,
     SingleFlight,
     gather_or_cancel,
     rare_garbage_collection,
@@ -26,51 +26,41 @@ from refusal_checks.run.recorder import Recorder
 from refusal_checks.run.reusable_answers import end_generations
 from refusal_checks.run.run_session import RunSession
 from refusal_checks.run.stages.check import CheckResult
-from refusal_checks.run.stages.decide import decide
+from refusal_checks.run.stages.decide import decide_benchmark
 from refusal_checks.run.start_report import report_start
 from refusal_checks.run.stream import PromptStream
+from refusal_checks.run.turns import EngineTurns
 from refusal_checks.trust.check_sets import has_check
 
 
-class _UnfitError(Exception):
+class _UntrustedJudgesError(Exception):
     """Raised when judges may not decide; holds the reasons by benchmark."""
 
-    def __init__(self, why: Mapping[str, str]) -> None:
-        super().__init__(*why.values())
-        self.why = why
+    def __init__(self, reasons: Mapping[str, str]) -> None:
+        super().__init__(*reasons.values())
+        self.reasons = reasons
 
 
 class Pipeline:
     """Asks a run's candidate and judges, and decides each benchmark that is complete.
 
-    One thread calls ``work``; any other may ``cancel``. A turn may be repeated after an engine was
-    restarted: it then asks only for what the store lacks, and decides nothing twice.
+    One thread calls ``run``; any other may ``cancel``. If an engine ends, it is started again and
+    the work of its turn is repeated: that asks only for what the store lacks, and decides nothing
+    twice.
     """
 
     def __init__(self, session: RunSession, recorder: Recorder) -> None:
         self._session = session
-        self._inputs = session.inputs
-        self._work = session.work
-        self._servers = session.servers
-        self._benchmarks = session.benchmarks
         self._recorder = recorder
-        recorder.progress.tokens = self._generated
-        self._cancelled = False
-        self._begun: float | None = None
-        self._seconds: float | None = None
-        self._ready_s: list[float] = []  # by turn of the engines
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._main: asyncio.Task[None] | None = None
+        self._turns = EngineTurns(session.servers, session.inputs.candidate, recorder)
+        self._work = CancellableWork()
+        # Of the candidate's turn: in the next one, its engine is gone.
         self._answered: SingleFlight[list[Answer]] | None = None
-        self._checked: CheckResult | None = None
-        # Why benchmarks get no verdicts; None until the judges were checked.
-        self._distrust: Mapping[str, str] | None = None
+        self._checked: CheckResult | None = None  # None until the judges were checked
         # Complete benchmarks that wait for the check.
         self._waiting: dict[str, Sequence[Record]] = {}
 
-    # From the first step to the last
-
-    def work(self) -> None:
+    def run(self) -> None:
         """Evaluate everything. When this returns or raises, the run has ended and has a summary.
 
         Once engines have started, errors go into the summary.
@@ -82,21 +72,28 @@ class Pipeline:
         """
         try:
             with rare_garbage_collection():
-                self._recorder.begin(
-                    report_start(self._session), self._session.checks.why_idle
-                )
+                report = report_start(self._session)
+                self._recorder.begin(report, self._session.checks.why_idle)
                 self._evaluate()
         finally:
-            # Both steps are taken, even if one is interrupted.
+            # Both steps are taken, even if one is interrupted. The engines stop first: only then
+            # are their tokens counted in full.
             with ExitStack() as last_steps:
                 last_steps.callback(self._finish)
-                last_steps.callback(self._servers.close)
+                last_steps.callback(self._session.servers.close)
+
+    def cancel(self) -> None:
+        """Stop the evaluation and the engines from another thread; no further engine starts."""
+        self._work.cancel()
+        self._session.servers.close()
 
     def _evaluate(self) -> None:
         try:
-            asyncio.run(self._ask())
+            self._work.run(
+                lambda: self._turns.do(answer=self._answer, judge=self._judge)
+            )
         except EngineStartError as fault:
-            if not self._ready_s:
+            if not self._turns.has_begun:
                 raise
             # Of a later turn, or when it was started again: some gates may be decided.
             self._recorder.record_failure(fault)
@@ -107,104 +104,40 @@ class Pipeline:
             self._recorder.record_failure(fault)
 
     def _finish(self) -> None:
-        """Write the summary; the engines have stopped."""
         if self._recorder.is_complete and not self._recorder.summary.errors:
+            # Only now: a run that is repeated because it failed still uses what it asked for.
             with suppress(StoreError):  # the run is over, whatever the store can keep
-                end_generations(self._work)
-        self._recorder.finish(self._servers.account(), self._ready_s, self._seconds)
+                end_generations(self._session.work)
+        self._recorder.finish(self._session.servers.account(), self._turns.seconds)
 
-    def cancel(self) -> None:
-        """Stop the evaluation and the engines from another thread; no further engine starts."""
-        self._cancelled = True
-        with suppress(RuntimeError):  # the loop may have ended by itself
-            if self._loop is not None and self._main is not None:
-                self._loop.call_soon_threadsafe(self._main.cancel)
-        self._servers.close()
-
-    def _generated(self) -> int:
-        tokens = self._servers.account().get("tokens", {})
-        return sum(role["output"] for role in tokens.values())
-
-    # Turns of the engines
-
-    async def _ask(self) -> None:
-        self._loop, self._main = asyncio.get_running_loop(), asyncio.current_task()
-        if self._cancelled:  # before there was a loop to cancel it in
-            raise asyncio.CancelledError
-        async with AsyncExitStack() as stack:
-            for client in self._servers.clients:
-                await stack.enter_async_context(client)
-            try:
-                await self._do_turns()
-            except BaseException:
-                self._servers.close()  # else a thread that starts them keeps waiting
-                raise
-
-    async def _do_turns(self) -> None:
-        """Answer and judge in one turn of the engines, or answer first and then judge."""
-        try:
-            if self._servers.placement.turns == 1:
-                await gather_or_cancel(self._start(0), self._do_first(self._judge))
-            else:
-                await gather_or_cancel(self._start(0), self._do_first(self._answer))
-                await self._start(1)
-                await self._servers.run_with_restart(self._judge, self._restarted)
-        finally:
-            if self._begun is not None:
-                self._seconds = round(time.monotonic() - self._begun, 3)
-
-    async def _start(self, turn: int) -> None:
-        """Start the engines of a turn; work waits for those that it needs."""
-        progress = self._recorder.progress
-        phase, begun = "starting the engines", time.monotonic()
-        progress.phase = phase
-        try:
-            await asyncio.to_thread(self._servers.start, self._recorder.say, turn)
-        finally:
-            if progress.phase == phase:  # else the judge is being checked already
-                progress.phase = ""
-        self._ready_s.append(round(time.monotonic() - begun, 1))
-
-    async def _do_first(self, work: Work) -> None:
-        await self._servers.ready([self._inputs.candidate])
-        self._begun = time.monotonic()
-        await self._servers.run_with_restart(work, self._restarted)
-
-    def _restarted(self, line: str) -> None:
-        self._recorder.say(line)
-        self._recorder.note(line)
+    # The work of a turn
 
     async def _answer(self) -> None:
-        await self._servers.ready()
-        # Kept for the next turn, in which the candidate's engine is gone.
         self._answered = SingleFlight()
         await self._stream().answer()
-        self._servers.require_running()
+        # Answers of an engine that died are lost, not invalid: they are asked for again.
+        self._session.servers.require_running()
 
     async def _judge(self) -> None:
-        """Evaluate everything that may be decided."""
+        """Judge everything while the judges are checked; decide what they may decide."""
         while True:
             may_judge = asyncio.Event()
             self._waiting.clear()
             try:
                 await gather_or_cancel(
-                    self._check(may_judge), self._judge_all(may_judge)
+                    self._check(may_judge), self._stream(may_judge).run()
                 )
                 return
-            except _UnfitError as fault:  # the others are judged
-                for name, why in fault.why.items():
+            except _UntrustedJudgesError as fault:
+                # No more is asked for their benchmarks; the others begin again, from the store.
+                for name, why in fault.reasons.items():
                     self._recorder.record_undecided(name, why)
-
-    async def _judge_all(self, may_judge: asyncio.Event) -> None:
-        await self._servers.ready([self._inputs.candidate])
-        await self._stream(may_judge).run()
 
     def _stream(self, may_judge: asyncio.Event | None = None) -> PromptStream:
         """The answers and verdicts of what is not decided yet."""
+        work = self._session.work
         return PromptStream(
-            replace(
-                self._work, plan={name: self._work.plan[name] for name in self._left()}
-            ),
+            replace(work, plan={name: work.plan[name] for name in self._left()}),
             in_flight=self._session.in_flight(),
             finished=self._complete,
             progress=self._recorder.progress,
@@ -213,63 +146,48 @@ class Pipeline:
         )
 
     def _left(self) -> list[str]:
-        return [name for name in self._work.plan if not self._recorder.is_done(name)]
-
-    # The check of the judges, and decisions
+        plan = self._session.work.plan
+        return [name for name in plan if not self._recorder.is_done(name)]
 
     async def _check(self, may_judge: asyncio.Event) -> None:
-        """Check the judges once their engines are ready, unless they were checked before."""
-        recorder, checks = self._recorder, self._session.checks
-        await self._servers.ready()
+        """Check the judges once their engines are ready; then decide what waited for that."""
+        progress, servers = self._recorder.progress, self._session.servers
+        await servers.ready()
         may_judge.set()
-        recorder.progress.phase = "checking the judge"
-        if self._distrust is None:
-            if not checks.why_idle:
-                found = await checks.run(self._session.in_flight())
-                # An engine that ended meanwhile has failed the check; it is made again.
-                self._servers.require_running()
-                if self._inputs.spec.trust.allow_untrusted_judge:
-                    found = replace(found, faults={})
-                recorder.record_check(found)
-                self._checked = found
-            self._distrust = self._why_unfit()
-        recorder.progress.phase = ""
-        left = self._left()
-        unfit = {name: why for name, why in self._distrust.items() if name in left}
-        if unfit:
-            raise _UnfitError(unfit)
+        progress.phase = "checking the judge"
+        if self._checked is None:  # else an engine was started again since
+            found = await self._session.checks.run(self._session.in_flight())
+            # An engine that ended meanwhile has failed the check; it is made again.
+            servers.require_running()
+            self._recorder.record_check(found)
+            self._checked = found
+        progress.phase = ""
+        untrusted = {}
+        for name in self._left():
+            why = self._checked.why_unfit(self._session.benchmarks[name].kind)
+            if why:
+                untrusted[name] = why
+        if untrusted:
+            raise _UntrustedJudgesError(untrusted)
         for name, records in self._waiting.items():
             self._decide(name, records)
 
-    def _why_unfit(self) -> dict[str, str]:
-        """Why judges may not decide, by benchmark."""
-        found = self._checked
-        if found is None or self._inputs.spec.trust.allow_untrusted_judge:
-            return {}
-        unfit = {}
-        for name, benchmark in self._benchmarks.items():
-            why = found.why_unfit(panels.method_of(benchmark.kind))
-            if why and has_check(benchmark.kind):
-                unfit[name] = why
-        return unfit
-
-    def _complete(self, benchmark: str, records: Sequence[Record]) -> None:
+    def _complete(self, name: str, records: Sequence[Record]) -> None:
         # If verdicts are missing because an engine has ended, do not decide by the rest.
         if any(record.is_lost for record in records):
-            self._servers.require_running()
-        if self._may_decide(benchmark):
-            self._decide(benchmark, records)
+            self._session.servers.require_running()
+        kind, checked = self._session.benchmarks[name].kind, self._checked
+        if has_check(kind) and (checked is None or checked.why_unfit(kind)):
+            self._waiting[name] = records
         else:
-            self._waiting[benchmark] = records
-
-    def _may_decide(self, benchmark: str) -> bool:
-        """True if no check tests its judges, or once they have passed theirs."""
-        if not has_check(self._benchmarks[benchmark].kind):
-            return True
-        return self._distrust is not None and benchmark not in self._distrust
+            self._decide(name, records)
 
     def _decide(self, name: str, records: Sequence[Record]) -> None:
-        check = self._checked.result if self._checked else None
-        benchmark, earlier = self._benchmarks[name], self._session.earlier.get(name)
-        found = decide(benchmark, records, self._inputs, earlier, check)
+        found = decide_benchmark(
+            self._session.benchmarks[name],
+            records,
+            self._session.inputs,
+            self._session.earlier.get(name),
+            self._checked.figures if self._checked else None,
+        )
         self._recorder.record_findings(found)

@@ -10,10 +10,12 @@ from __future__ import annotations
 from asyncio import CancelledError
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from refusal_checks.core.errors import DataError, EvaluationError, reason
 from refusal_checks.core.records import Record
+from refusal_checks.engines.servers import Servers
 from refusal_checks.gates import score_files
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.io.files import write_lines
@@ -45,7 +47,9 @@ class Recorder:
     def __init__(self, session: RunSession, tell: Listener) -> None:
         self.folder = RunFolder(session.folder)
         self.summary = RunSummary(session.manifest)
-        self.progress = Progress(on_judged=self._judged)
+        self.progress = Progress(
+            on_judged=self._judged, tokens=partial(_output_tokens, session.servers)
+        )
         self._redaction = session.inputs.redaction
         self._benchmarks = session.benchmarks
         self._gates = session.inputs.gates
@@ -54,7 +58,7 @@ class Recorder:
         self._journal = Journal(self.folder)
         self._compared: dict[tuple[str, int], Compared] = {}
         self._done: set[str] = set()
-        self._is_checked = False
+        self._is_check_due = True
         for line in session.notes:
             self.note(line)
         for name, why in session.untested.items():
@@ -71,7 +75,7 @@ class Recorder:
     @property
     def is_complete(self) -> bool:
         """True if the judges' check and all gates have an outcome."""
-        return self._is_checked and self._done >= self._benchmarks.keys()
+        return not self._is_check_due and self._done >= self._benchmarks.keys()
 
     def is_done(self, benchmark: str) -> bool:
         return benchmark in self._done
@@ -99,7 +103,7 @@ class Recorder:
         self.summary.manifest = report.manifest
         self.summary.unverified = report.unverified
         self.summary.judge_idle = judge_idle
-        self._is_checked = bool(judge_idle)
+        self._is_check_due = not judge_idle
         self.folder.begin(self._shown())
 
     def _judged(self, benchmark: str, records: Sequence[Record]) -> None:
@@ -109,7 +113,7 @@ class Recorder:
 
     def record_check(self, found: CheckResult) -> None:
         """Record the check of the judges, or why it came to no result."""
-        self._is_checked = True
+        self._is_check_due = False
         self._quote(found.quote)
         faults = found.faults.values()
         if faults:
@@ -117,8 +121,8 @@ class Recorder:
             self.summary.unusable += [
                 fault.advice for fault in faults if fault.is_public
             ]
-        elif found.result:
-            self.summary.judge = self._redaction.check(found.result)
+        elif found.figures:
+            self.summary.judge = self._redaction.check(found.figures)
 
     def record_findings(self, found: BenchmarkFindings) -> None:
         """Record a complete benchmark, write its files, and publish its outcomes."""
@@ -209,22 +213,18 @@ class Recorder:
     def finish(
         self,
         account: Mapping[str, Any],
-        ready_s: Sequence[float],
         seconds: float | None,
     ) -> None:
         """Write the summary of a run that has ended, and complete its manifest.
 
         Args:
             account: what the servers say of themselves and of their tokens.
-            ready_s: how long the engines of each turn took to start.
             seconds: how long the evaluation took; None if it never began.
         """
         self._journal.close()
         summary = self.summary
-        engines = summary.manifest.engines
         manifest = summary.manifest.extended(
             **account,
-            engines=engines and engines.model_copy(update={"ready_s": tuple(ready_s)}),
             evaluation_s=seconds,
             finished=datetime.now(UTC).isoformat(timespec="seconds"),
         )
@@ -245,3 +245,9 @@ class Recorder:
         except OSError as fault:
             self.note(f"no summary was written: {reason(fault)}")
         self._tell(Ended(self.summary.manifest.candidate))
+
+
+def _output_tokens(servers: Servers) -> int:
+    """Tokens that the servers have generated so far."""
+    tokens = servers.account().get("tokens", {})
+    return sum(role["output"] for role in tokens.values())

@@ -168,6 +168,7 @@ def _open(inputs: Inputs, folder: Path, say: Say, opened: ExitStack) -> RunSessi
             store,
             level=inputs.rules.level,
             quotes=not inputs.redaction.is_on,
+            is_overruled=spec.trust.allow_untrusted_judge,
         ),
         unverified=unverified,
     )

@@ -17,12 +17,12 @@ from refusal_checks.engines.servers import NOT_STORED
 from refusal_checks.gates.gate import Gate
 from refusal_checks.io.store import Store
 from refusal_checks.judges import kind_of
-from refusal_checks.judges.judge import Judge
+from refusal_checks.judges.judge import Judge, JudgeKind
 from refusal_checks.judges.kinds.multiple_choice import RulesJudge
 from refusal_checks.judges.rules import LabelsJudge
 from refusal_checks.models.provided_models import DEMO_JUDGE
 from refusal_checks.results.summary import quote_unread_verdict
-from refusal_checks.run.panels import known_exchanges
+from refusal_checks.run.panels import known_exchanges, method_of
 from refusal_checks.run.plan import (
     Judges,
     MissingWork,
@@ -47,24 +47,30 @@ class CheckResult:
     """What a check of the judges found.
 
     Attributes:
+        check: the figures; None if there was nothing to check.
         faults: checks that failed because verdicts are missing, by judging method.
         quote: a note that quotes an answer that could not be read; empty if all could.
+        is_overruled: True if the run file lets judges decide whatever their check says.
     """
 
-    check: JudgeCheck
+    check: JudgeCheck | None = None
     faults: Mapping[str, Fault] = field(default_factory=dict)
     quote: str = ""
+    is_overruled: bool = False
 
     @property
-    def result(self) -> JudgeCheck | None:
-        """The figures; None if the check failed."""
+    def figures(self) -> JudgeCheck | None:
+        """The figures of a check that came to a result; else None."""
         return None if self.faults else self.check
 
-    def why_unfit(self, way: str) -> str:
-        """Why the judges of a judging method may not decide; empty if they may."""
-        if way in self.faults:
-            return self.faults[way].advice
-        check = self.check.of(way)
+    def why_unfit(self, kind: JudgeKind) -> str:
+        """Why the judges of a kind may not decide, and what to do; empty if they may."""
+        if self.check is None or self.is_overruled or not has_check(kind):
+            return ""
+        method = method_of(kind)
+        if method in self.faults:
+            return self.faults[method].advice
+        check = self.check.of(method)
         return "" if check.is_trusted else check.distrust
 
 
@@ -77,6 +83,7 @@ class JudgeChecks:
         floors: lowest accepted figures of the judges; None if the run file has none.
         level: confidence level of the figures' intervals.
         quotes: whether a fault may quote a judge's server.
+        is_overruled: see ``CheckResult``.
 
     Attributes:
         why_idle: why there is nothing to check; else empty.
@@ -90,8 +97,10 @@ class JudgeChecks:
         *,
         level: float,
         quotes: bool,
+        is_overruled: bool = False,
     ) -> None:
         self.why_idle = ""
+        self._is_overruled = is_overruled
         self._floors = floors or JudgeFloors()
         self._level = level
         self._quotes = quotes
@@ -135,6 +144,8 @@ class JudgeChecks:
 
         The verdicts stay in the store, so a check that failed is not repeated until it passes.
         """
+        if self.why_idle:
+            return CheckResult()
         found: list[JudgeCheck] = []
         faults: dict[str, Fault] = {}
         quote = ""
@@ -164,7 +175,9 @@ class JudgeChecks:
             asked=sum(check.asked for check in found),
             seconds=sum(check.seconds for check in found),
         )
-        return CheckResult(total, faults, quote)
+        if self._is_overruled:
+            faults = {}
+        return CheckResult(total, faults, quote, self._is_overruled)
 
 
 def _is_wrong(floors: JudgeFloors, records: Sequence[Record], known: CheckSet) -> bool:

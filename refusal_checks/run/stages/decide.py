@@ -51,7 +51,7 @@ class BenchmarkFindings:
     quote: str = ""
 
 
-def decide(
+def decide_benchmark(
     benchmark: SelectedBenchmark,
     records: Sequence[Record],
     inputs: Inputs,

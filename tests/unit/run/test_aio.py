@@ -12,7 +12,12 @@ import pytest
 from refusal_checks.core.errors import StoreError
 from refusal_checks.core.judgements import Binary, Label, Valid
 from refusal_checks.io.store import Store
-from refusal_checks.run.concurrency import SingleFlight, WriteBatcher, gather_or_cancel
+from refusal_checks.run.concurrency import (
+    CancellableWork,
+    SingleFlight,
+    WriteBatcher,
+    gather_or_cancel,
+)
 
 
 class Work:
@@ -151,3 +156,16 @@ def test_a_fault_reaches_all_who_wait_and_the_next_is_stored(
 
     assert {str(fault) for fault in asyncio.run(run())} == {"disk full"}
     assert set(store.judgements(["k0", "k1"])) == {"k0"}
+
+
+def test_work_that_was_cancelled_before_it_began_does_nothing() -> None:
+    done: list[str] = []
+
+    async def work() -> None:
+        done.append("asked")
+
+    cancellable = CancellableWork()
+    cancellable.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        cancellable.run(work)
+    assert not done
