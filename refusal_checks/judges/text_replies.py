@@ -98,27 +98,34 @@ class _Asker:
         self._parse = form.parse
         self._schemas: list[Mapping[str, Any] | None] = [*form.schemas, None]
         variables = template_fields(prompt.metadata.template_variables)
-        params = RequestParams.from_sampling(sampling, seed=sampling.seed)
-        self._params = replace(params, further={**params.further, **variables})
+        params = RequestParams.from_sampling(sampling)
+        further = {**params.further, **variables}
+        # Made once: a run asks for tens of thousands of verdicts.
+        self._draws = [
+            replace(params, seed=seed, further=further) for seed in sampling.seeds()
+        ]
 
     async def ask(self, prompt: Prompt, answer: str) -> Judgement:
         sampling = self._setup.sampling
         messages = self._prompt.messages(prompt, answer, sampling.max_answer_chars)
+        if len(self._draws) == 1:  # without the cost of a task
+            return await self._one_verdict(messages, self._draws[0])
         verdicts = await asyncio.gather(
-            *(self._one_verdict(messages, seed) for seed in sampling.seeds())
+            *(self._one_verdict(messages, params) for params in self._draws)
         )
         return average(verdicts)
 
-    async def _one_verdict(self, messages: Sequence[Message], seed: int) -> Judgement:
+    async def _one_verdict(
+        self, messages: Sequence[Message], params: RequestParams
+    ) -> Judgement:
         """Draw one verdict; ask again, with the next seed, if it is unreadable."""
-        params = replace(self._params, seed=seed)
         verdict = await self._attempt(messages, params, self._schemas)
         if not isinstance(verdict, Invalid) or not verdict.reason.asks_twice:
             return verdict
 
         # A greedy judge would repeat itself word for word.
         warmer = max(params.temperature, RETRY_TEMPERATURE)
-        second = replace(params, seed=seed + 1, temperature=warmer)
+        second = replace(params, seed=params.seed + 1, temperature=warmer)
         # A schema may have kept it from writing a verdict: some servers hold the reasoning of
         # gpt-oss to it, and no answer follows.
         is_lost = verdict.reason is not Reason.UNPARSABLE_VERDICT
@@ -156,9 +163,7 @@ class _Asker:
         refusal: EndpointError | None = None
         for schema in schemas:
             try:
-                (choice,) = await self._setup.client.chat(
-                    messages, replace(params, schema=schema)
-                )
+                (choice,) = await self._setup.client.chat(messages, params, schema)
             except (PromptTooLongError, FilteredError):
                 raise
             except EndpointError as fault:

@@ -78,6 +78,7 @@ class ServedCandidate:
         self.stored_model = model_identity
         self.is_attached = is_attached
         self.generation = ""
+        self._stems: dict[tuple[str, tuple[Message, ...]], str] = {}
         self.max_tokens: int | None = sampling.max_tokens
         self._client = client
         self._sampling = sampling
@@ -100,7 +101,11 @@ class ServedCandidate:
         # K can grow. Answers that are weighed are asked anew, since the others have no
         # log-probabilities. What a server leaves out of a request is not part of a key: the URL and
         # the model's name stand for everything that it does.
-        stem = content_key(self._stored_as, prompt.turns, self._settings)
+        place = self.generation, prompt.messages
+        stem = self._stems.get(place)  # a run asks for it six times
+        if stem is None:
+            stem = content_key(self._stored_as, prompt.turns, self._settings)
+            self._stems[place] = stem
         return [f"{stem}-{sample}" for sample in range(self._sampling.samples)]
 
     @property

@@ -3,7 +3,9 @@
 import asyncio
 import json
 import math
+from collections.abc import Mapping
 from http.client import HTTPConnection
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -39,10 +41,11 @@ def ask(
     persona: str,
     messages: tuple[Message, ...],
     options: RequestParams,
+    schema: Mapping[str, Any] | None = None,
 ) -> tuple[Completion, ...]:
     async def chat() -> tuple[Completion, ...]:
         async with connect(engine, persona) as client:
-            return await client.chat(messages, options)
+            return await client.chat(messages, options, schema)
 
     return asyncio.run(chat())
 
@@ -103,8 +106,8 @@ def test_a_judge_s_output_follows_the_schema_under_any_sampling(
 ) -> None:
     judge = template.load(str(PROMPTS / "refusal.md"))
     messages = judge.messages(Prompt.single("p", REQUEST), "I will not help with that.")
-    options = RequestParams(n=8, temperature=1.5, max_tokens=200, schema=SCHEMA)
-    for choice in ask(engine, "judge", messages, options):
+    options = RequestParams(n=8, temperature=1.5, max_tokens=200)
+    for choice in ask(engine, "judge", messages, options, SCHEMA):
         if choice.finish_reason == "stop":
             assert list(json.loads(choice.text)) == ["rationale", "category", "verdict"]
             assert isinstance(parse_verdict(choice.text), Binary)

@@ -95,13 +95,15 @@ def _choice(choice: Mapping[str, Any], reasoning_end: str, total: int) -> Comple
 
 def add_tool_calls(answer: Completion, message: Mapping[str, Any]) -> Completion:
     """The answer with the tool calls of its message, which end it as words do."""
-    text = storable(append_tool_calls(answer.text, message))
+    text = append_tool_calls(answer.text, message)
     if text == answer.text:
         return answer
     reason = "stop" if answer.finish_reason in CALLED else answer.finish_reason
     # The calls come after the reasoning, whether or not words stand between.
     reasoning: State = "closed" if answer.reasoning else ""
-    return replace(answer, text=text, finish_reason=reason, reasoning=reasoning)
+    return replace(
+        answer, text=storable(text), finish_reason=reason, reasoning=reasoning
+    )
 
 
 def add_reasoning(

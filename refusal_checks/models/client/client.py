@@ -78,7 +78,6 @@ class RequestParams:
         top_k: 0 for no limit; always sent, since servers' defaults differ.
         seed: seed of the first answer; vLLM uses seed + i for answer i.
         return_token_ids: True to have each answer's tokens listed, and so counted.
-        schema: JSON schema that answers must follow, if any.
         further: the run's other settings, by their names in requests.
     """
 
@@ -90,7 +89,6 @@ class RequestParams:
     seed: int = 0
     logprobs: bool = False
     return_token_ids: bool = False
-    schema: Mapping[str, Any] | None = None
     stop: tuple[str, ...] = ()
     further: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
@@ -114,26 +112,12 @@ class RequestParams:
     @cached_property
     def body(self) -> dict[str, Any]:
         """All parameters as request fields; what is None, False or empty is left out."""
-        body: dict[str, Any] = {
-            "n": self.n,
-            "temperature": self.temperature,
-            "top_p": self.top_p,
-            "top_k": self.top_k,
-            "max_tokens": self.max_tokens,
-            "seed": self.seed,
-        }
-        if self.logprobs:
-            body["logprobs"] = True
-        if self.return_token_ids:
-            body["return_token_ids"] = True
-        for name, value in self.further.items():
+        values = {**vars(self), **self.further}
+        del values["further"]
+        body = {}
+        for name, value in values.items():
             if value not in (None, ()) and value is not False:
                 body[name] = value
-        if self.stop:
-            body["stop"] = list(self.stop)
-        if self.schema is not None:
-            form = {"name": "verdict", "strict": True, "schema": self.schema}
-            body["response_format"] = {"type": "json_schema", "json_schema": form}
         return body
 
 
@@ -208,13 +192,26 @@ class Client:
             await self._transport.__aexit__()
 
     async def chat(
-        self, messages: Sequence[Message], params: RequestParams
+        self,
+        messages: Sequence[Message],
+        params: RequestParams,
+        schema: Mapping[str, Any] | None = None,
     ) -> tuple[Completion, ...]:
-        """Request ``params.n`` answers to a conversation.
+        """Request ``params.n`` answers to a conversation; a server without ``n`` gives one.
 
-        A server without ``n`` gives one. A server that refuses that many tokens is asked for half
-        of them, and so on: each has words of its own for what prompt and context leave.
+        A server that refuses that many tokens is asked for half of them, and so on: each has words
+        of its own for what prompt and context leave.
+
+        Args:
+            schema: JSON schema that answers must follow, if any.
         """
+        fields = params.body
+        if schema is not None:
+            form = {"name": "verdict", "strict": True, "schema": schema}
+            fields = {
+                **fields,
+                "response_format": {"type": "json_schema", "json_schema": form},
+            }
         requested = params.max_tokens
         limit = min(requested, self.context or requested)
 
@@ -233,8 +230,7 @@ class Client:
 
         while True:
             try:
-                body = params.body | {"max_tokens": limit}
-                return await self.ask(messages, body, read)
+                return await self.ask(messages, {**fields, "max_tokens": limit}, read)
             except PromptTooLongError as fault:
                 if not fault.status or limit <= LEAST:
                     raise
