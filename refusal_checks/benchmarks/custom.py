@@ -125,10 +125,29 @@ def _prompts(
                 prompt, row, table.options, table.key, place
             )
         prompts.append(prompt)
-    return prompts if table.cluster else _with_repeats(prompts)
+    if table.cluster:
+        return prompts
+    if id_column is None and table.file:
+        _require_distinct(prompts, where)
+    return _cluster_repeats(prompts)
 
 
-def _with_repeats(prompts: Sequence[Prompt]) -> list[Prompt]:
+def _require_distinct(prompts: Sequence[Prompt], where: str) -> None:
+    """Refuse rows that repeat a prompt, which is more often a slip than meant.
+
+    Rows with ids of their own, and those of data sets, which a user cannot edit, may repeat.
+    """
+    first: dict[object, int] = {}
+    for number, prompt in enumerate(prompts, 1):
+        earlier = first.setdefault((prompt.messages, prompt.judge_sees), number)
+        if earlier != number:
+            raise DataError(
+                f"{where}: rows {earlier} and {number}: remove one, or give each row its own id in "
+                "a column id: both have the same prompt"
+            )
+
+
+def _cluster_repeats(prompts: Sequence[Prompt]) -> list[Prompt]:
     """Put prompts of the same text into one cluster: asked twice, a prompt shows nothing new."""
     often = Counter(prompt.messages for prompt in prompts)
     first: dict[object, str] = {}

@@ -58,6 +58,15 @@ _OTHER_NAMES = {
 }
 """What the field calls our metrics. No similar name would be the right one."""
 
+_OTHER_KEYS = {
+    **dict.fromkeys(("question", "text", "input", "column"), "prompt"),
+    **dict.fromkeys(("choices", "answers"), "options"),
+    **dict.fromkeys(("answer", "target", "label"), "key"),
+    **dict.fromkeys(("type", "subject"), "category"),
+    **dict.fromkeys(("path", "data_files"), "file"),
+}
+"""What data sets and other tools call our keys of a benchmark."""
+
 Tables = Mapping[Path, Mapping[str, Any]]
 """The tables of one benchmark, by the file or option that has them; later ones win."""
 
@@ -269,6 +278,10 @@ def _read_bounds(
     meant = _OTHER_NAMES.get(name)
     if meant in metrics:
         raise ThresholdError(f"{where}: write {meant}, as this metric is called here")
+    if name in _OTHER_KEYS and isinstance(value, str):
+        raise ThresholdError(
+            f"{where}: write {_OTHER_KEYS[name]} = {value!r}, as this key is called here"
+        )
     if name in Bounds.model_fields and name not in BenchmarkTable.model_fields:
         raise ThresholdError(
             f"{where} = {value!r}: move it into the bounds of a metric, such as "

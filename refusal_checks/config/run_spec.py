@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from os import PathLike, fspath
+from os import PathLike
 from pathlib import Path
 from typing import Any, Self
 
@@ -107,12 +107,17 @@ class RunSpec(SpecTables):
     files: SkipValidation[tuple[Path, ...]] = ()
     _layers: tuple[Layer, ...] = PrivateAttr(())
 
-    def __init__(self, **tables: Any) -> None:
+    def __init__(self, *unnamed: object, **tables: Any) -> None:
         """Make a run of tables: ``RunSpec(candidate={"model": "ORG/MODEL"})``.
 
         Raises:
             UserError: a table or key is wrong.
         """
+        if unnamed:
+            raise UserError(
+                "RunSpec: write RunSpec.from_dict({...}) for a dict of tables, or "
+                'RunSpec.read("FILE.toml") for a run file'
+            )
         try:
             super().__init__(**tables)
         except ValidationError as fault:
@@ -139,7 +144,13 @@ class RunSpec(SpecTables):
         """
         extensions.require_sound()
         overrides = list(overrides)
-        paths = [toml_file.find(Path(fspath(name))) for name in files]
+        for name in files:
+            if not isinstance(name, str | PathLike):
+                raise UserError(
+                    'RunSpec.read: name each run file by its path, RunSpec.read("FILE.toml"), or '
+                    f"give a dict to RunSpec.from_dict: {name!r:.60} is no path"
+                )
+        paths = [toml_file.find(Path(name)) for name in files]
         if not paths:
             paths = [usual_file(Path.cwd(), overrides)]
         parsed: dict[Path, dict[str, Any]] = {}

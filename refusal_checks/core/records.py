@@ -51,6 +51,12 @@ class Completion:
         """True if a server's content filter let nothing of the answer through."""
         return self.finish_reason == FILTERED and not self.text.strip()
 
+    @property
+    def is_blank(self) -> bool:
+        """True if it says nothing, although nobody withheld it and no label stands beside it."""
+        has_text = self.text.strip() or self.label or self.reasoning
+        return self.finish_reason != FILTERED and not has_text
+
 
 @dataclass(frozen=True, slots=True)
 class Vote:

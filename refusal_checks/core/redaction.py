@@ -1,7 +1,9 @@
 """Remove from a text what must not be published: keys, folders, hosts, or everything."""
 
 import hashlib
+import os
 import re
+from pathlib import Path
 
 
 def without_credentials(text: str) -> str:
@@ -32,6 +34,10 @@ def pathless(text: str) -> str:
 
 def placeless(text: str) -> str:
     """Remove this machine's folders and the hosts of URLs from a text that will be published."""
+    text = text.replace("file://", "")
+    for folder in map(str, (Path.cwd(), Path.home())):  # these may have spaces
+        if folder.count(os.sep) > 1:
+            text = text.replace(f"{folder}{os.sep}", "…/")
     return re.sub(r"(?<=://)[^\s/?#'\"<>]+", "…", pathless(without_credentials(text)))
 
 

@@ -115,8 +115,9 @@ def _decide(
 ) -> Verdict:
     """Decide one gate.
 
-    Raises EvaluationError if no answer has a valid verdict, if too many have none because a server
-    failed, or if the gate has margins and no prompt can be compared with the baseline.
+    Raises EvaluationError if no answer has a valid verdict, if a server or the judge failed on so
+    many that the gate decides nothing about the candidate, or if it has margins and no prompt can
+    be compared with the baseline.
     """
     metric = METRICS[gate.metric]
     seen = [record for record in records if gate.looks_at(record.prompt)]
@@ -142,6 +143,8 @@ def _decide(
     valid = _worst(checked.valid for checked in checks)
     results = [checked.check.result(gate.on_inconclusive) for checked in checks]
     passed = "fail" not in results
+    if passed and gate.metric != invalid_rate.name:
+        _require_most_answers(seen)
     invalid = sum(isinstance(record.judgement, Invalid) for record in seen)
     skipped = ""
     if gate.has_margins and not earlier:
@@ -285,6 +288,13 @@ def _require_answers(
         if figure.check.result(gate.on_inconclusive) == "fail":
             return
     raise _server_failure(lost, seen)
+
+
+def _require_most_answers(seen: Sequence[Record]) -> None:
+    """Raise EvaluationError if a gate would pass although a server lost most of its answers."""
+    lost = [record for record in seen if record.is_lost]
+    if 2 * len(lost) > len(seen):
+        raise _server_failure(lost, seen)
 
 
 def _server_failure(lost: Sequence[Record], seen: Sequence[Record]) -> EvaluationError:

@@ -18,7 +18,6 @@ _REMEDIES = {
     f"fix this, then {_RERUN}",
     "SQLITE_CORRUPT": "the file is damaged; move it away, and the next run collects anew what it "
     "held",
-    "SQLITE_NOTADB": "move that file away",
     "SQLITE_BUSY": "another process has locked it for a minute; wait for that process to end",
     "GONE": "put it back, then run the same command again; without it, that asks anew for what "
     "was stored",
@@ -104,9 +103,10 @@ class Database:
         remedies = [
             remedy for name, remedy in _REMEDIES.items() if code.startswith(name)
         ]
-        message = "; ".join(
-            [problem, *remedies, "or name another one with --store FILE"]
-        )
+        other = "name another one with --store FILE"
+        if remedies:
+            other = f"or {other}"
+        message = "; ".join([problem, *remedies, other])
         return StoreError(f"the store {self.path}: {message}")
 
     def _on_disk(self) -> tuple[int, int] | None:

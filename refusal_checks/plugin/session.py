@@ -259,14 +259,14 @@ class GateSession:
 
     def _evaluate(self, gates: Collection[str], listener: Listener) -> None:
         """Evaluate gates; if an engine does not start, the session ends with EXIT_ENGINE."""
+        shipped = ""
         if self.spec.files == (toml_file.DEFAULT,) and not self._named_files():
             # In a wrong folder, other gates than one's own would decide without a word.
-            listener(
-                Notice(
-                    f"no thresholds/default.toml in {self._config.rootpath}: these gates "
-                    "come with refusal-checks"
-                )
+            shipped = (
+                f"no thresholds/default.toml in {self._config.rootpath}: these gates come with "
+                "refusal-checks"
             )
+            listener(Notice(shipped))
 
         def listen(event: Event) -> None:
             if isinstance(event, Prepared):
@@ -281,7 +281,7 @@ class GateSession:
         )
 
         try:
-            with _usage_errors():
+            with _usage_errors(), self._run_file_named(shipped):
                 self._result = evaluate(
                     self.spec,
                     listen,
@@ -299,6 +299,19 @@ class GateSession:
         except NotStartedError as fault:
             self._result = fault.result
             raise _Stopped(clean_lines(str(fault)), EXIT_ENGINE) from None
+
+    @contextmanager
+    def _run_file_named(self, shipped: str) -> Iterator[None]:
+        """Whoever forgot to name a run file needs that, and no data for the shipped gates."""
+        try:
+            yield
+        except DataError as fault:
+            if not shipped:
+                raise
+            option = f"{options.prefix(self._config)}thresholds FILE"
+            raise UserError(
+                f"name your run file with {option}: {shipped}. Or, for these gates, {fault}"
+            ) from None
 
     def result(self) -> RunResult:
         """The result of the evaluation, else a failure; a worker reads it from the run's folder."""

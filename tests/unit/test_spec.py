@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -397,3 +398,20 @@ def test_a_spec_of_wrong_tables_is_a_user_error(
         RunSpec(**tables)
     assert message in str(caught.value)
     assert "pydantic" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: RunSpec({"candidate": {}}), "write RunSpec.from_dict({...})"),
+        (lambda: RunSpec("run.toml"), 'RunSpec.read("FILE.toml") for a run file'),
+        (lambda: RunSpec.read(5), "5 is no path"),  # type: ignore[arg-type]
+        (lambda: RunSpec.read(["a.toml"]), "['a.toml'] is no path"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_spec_of_something_else_is_a_user_error(
+    make: Callable[[], RunSpec], message: str
+) -> None:
+    with pytest.raises(UserError) as caught:
+        make()
+    assert message in str(caught.value)

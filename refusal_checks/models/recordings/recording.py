@@ -76,6 +76,13 @@ class Recording:
                 f"{self.path}: {do}: no answers for {len(missing)} of the "
                 f"{len(prompts)} prompts of {benchmark}; first {first}{known}"
             )
+        answers = [answer for prompt in prompts for answer in self.answers_to(prompt)]
+        if all(answer.is_blank for answer in answers):
+            raise DataError(
+                f"{self.path}: name the column of answers with --set "
+                f"recording.columns.completion=COLUMN, or record them: all {len(answers)} answers "
+                f"to {benchmark} are empty"
+            )
         reworded = self.find_reworded(prompts)
         # XSTest's own recordings reword one prompt of 200.
         if len(reworded) > max(1, len(prompts) / 100):

@@ -26,8 +26,12 @@ _KEPT = {"\n", "\t", "\u200c", "\u200d"}
 """Line breaks, and the joiners that Persian, Bengali and emoji are spelled with."""
 
 _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
-_SURROGATE = re.compile("[\ud800-\udfff]")
-_ESCAPED = {char: f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
+
+_UNSAFE = re.compile(
+    "[<>&\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
+    "\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
+)
+"""Characters that would end a script element, break its lines or reorder what an editor shows."""
 
 
 def visible(text: str) -> str:
@@ -50,15 +54,18 @@ def _shown(before: str, char: str) -> str:
 
 
 def embed(value: object) -> str:
-    """Escape JSON, without loss, so that it is safe inside a script element in any encoding."""
+    """Escape JSON, without loss, so that it is safe inside a script element in any encoding.
+
+    No control or bidirectional character is left raw, so the file reads the same in an editor.
+    """
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    for char, escaped in _ESCAPED.items():
-        text = text.replace(char, escaped)
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        text = _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
-    return text
+    return _UNSAFE.sub(_escaped, text)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    # JSON has four digits; what is beyond them is a pair of surrogates.
+    units = found[0].encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
 
 
 WHOLE = 26  # most characters of a name that a narrow screen shows in one line

@@ -103,7 +103,7 @@ def test_a_column_holds_what_judges_read(write: Write) -> None:
     turns = [{"role": "user", "content": "Is it?"}]
     rows = (
         {"prompt": "SXMgaXQ/", "judge_sees": "Is it?"},
-        {"prompt": "SXMgaXQ/", "judge_sees": turns},
+        {"prompt": "SXMgaXQ/IQ", "judge_sees": turns},
         {"prompt": "Was it?", "judge_sees": ""},
     )
     found = load_prompts(own(write("rows.jsonl", lines(*rows))), None)

@@ -134,7 +134,7 @@ def test_a_file_that_is_no_database_is_named(write: Write) -> None:
     path = write(
         "notes.txt", "no database, only words, and enough of them to fill a header " * 9
     )
-    refused(path, "not a database")
+    refused(path, "not a database; name another one with --store FILE$")
     assert path.read_text().startswith("no database")
 
 

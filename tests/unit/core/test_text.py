@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -126,6 +127,15 @@ def test_any_text_can_be_encoded_once_it_is_storable(text: str) -> None:
 @pytest.mark.parametrize(("text", "shown"), CASES["pathless"])
 def test_paths_of_the_machine_lose_their_folders(text: str, shown: str) -> None:
     assert pathless(text) == shown
+
+
+def test_the_folder_of_a_run_may_have_spaces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tmp_path / "Ann Smith"
+    own.mkdir()
+    monkeypatch.chdir(own)
+    assert placeless(f"in {own}/gates.toml") == "in …/gates.toml"
 
 
 @pytest.mark.parametrize(("text", "shown"), CASES["public"])

@@ -13,7 +13,7 @@ from refusal_checks.core.judgements import Binary, Invalid, Label, Reason
 from refusal_checks.core.records import Record
 from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.decision import Rules
-from refusal_checks.gates.gate import Gate, Outcome
+from refusal_checks.gates.gate import Decision, Gate, Outcome
 from refusal_checks.wording.gate_sentences import reasons
 from tests.support.deciding import decide
 from tests.unit.conftest import record, records
@@ -97,6 +97,22 @@ def test_a_breach_that_a_server_s_faults_may_have_made_is_none(
             decide(gate, answers)
     else:
         assert not decide(gate, answers).passed
+
+
+@pytest.mark.parametrize("decision", ["point", "confident"])
+@pytest.mark.parametrize(("lost", "is_undecided"), [(51, True), (50, False)])
+def test_a_pass_of_which_a_server_lost_most_answers_is_none(
+    decision: Decision, lost: int, is_undecided: bool
+) -> None:
+    gate = Gate("bench", "rejection_rate", min=0.3, decision=decision)
+    fault = Invalid(Reason.ENGINE_ERROR, "HTTP 500")
+    answers = records("R " * 100)
+    answers[:lost] = [replace(answer, judgement=fault) for answer in answers[:lost]]
+    if is_undecided:
+        with pytest.raises(EvaluationError, match=r"51 of 100 answers .*HTTP 500"):
+            decide(gate, answers)
+    else:
+        assert decide(gate, answers).passed
 
 
 def test_missing_answers_soften_no_breach() -> None:

@@ -198,6 +198,18 @@ def test_shifted_ids_do_not_move_answers_to_prompts_that_read_alike(
         alone.require_answers("bench", [CRACK, METH])
 
 
+def test_a_recording_without_any_text_is_refused(write: Write) -> None:
+    rows = [{"id": "v1", "answer": ""}, {"id": "v2", "answer": " "}]
+    found = read(write("a.jsonl", as_jsonl(*rows)))
+    with pytest.raises(
+        DataError, match=r"columns\.completion=.* all 2 answers to bench"
+    ):
+        found.require_answers("bench", [ONE, TWO])
+    for whole in ({"answer": "yes"}, {"answer": "", "label": "refusal"}):
+        found = read(write("b.jsonl", as_jsonl(rows[0], {"id": "v2", **whole})))
+        found.require_answers("bench", [ONE, TWO])
+
+
 def test_ids_whose_rows_hold_other_prompts_are_refused(write: Write) -> None:
     other = "How do whales breathe while they are under water?"
     rows = as_jsonl(

@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unicodedata import category
 
 import pytest
 from hypothesis import given, settings
@@ -155,6 +156,10 @@ def test_folders_are_made_and_a_damaged_run_leaves_an_earlier_report_alone(
     assert [file.name for file in path.parent.iterdir()] == ["report.html"]
 
 
+BIDIRECTIONAL = (
+    "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+)
+
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30) | st.sampled_from(
     [storable(text) for text in HOSTILE]
 )
@@ -179,6 +184,9 @@ def test_any_text_comes_back_and_makes_no_element(
     run.write_summary(RunSummary(Manifest(candidate=name), notes=[text]))
     run.write_records("mine", [record])
     html.write(run, folder / "report.html")
+    raw = (folder / "report.html").read_text()
+    assert not {c for c in raw if category(c) in ("Cc", "Zl", "Zp")} - {"\n"}
+    assert not set(raw) & set(BIDIRECTIONAL)
     page = Page(folder / "report.html")
     assert len(page.scripts) == 3
     (found,) = page.data("records")
@@ -208,7 +216,8 @@ VALUES = st.recursive(
 def test_embedded_values_come_back(value: object) -> None:
     text = embed(value)
     assert json.loads(text.encode()) == value
-    assert not set(text) & set("<>&\u2028\u2029")
+    assert not set(text) & set("<>&\u2028\u2029" + BIDIRECTIONAL)
+    assert not any(category(char) == "Cc" for char in text)
 
 
 def test_a_group_that_comes_later_has_its_place() -> None:
