@@ -42,7 +42,7 @@ def run_properties(run: RunSummary) -> Properties:
         "may_ship": decision.line,
         "candidate": manifest.candidate,
         "judge": manifest.judge,
-        "left_out": "; ".join(manifest.left_out),
+        "left_out": "; ".join(run.left_out),
     }
     by_kind: dict[str, list[str]] = {}
     for found in decision.reservations:

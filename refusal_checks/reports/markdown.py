@@ -97,8 +97,7 @@ def _sections(run: RunSummary) -> Iterator[Sequence[str]]:
     ]
     yield "", f"**{escape(placeless(decision.line), 2000)}**", ""
     yield from (
-        [f"- {escape(placeless(line), 600)}"]
-        for line in (*manifest.misnamed, *manifest.left_out)
+        [f"- {escape(placeless(line), 600)}"] for line in (*run.misnamed, *run.left_out)
     )
     header, ruler, *lines = _gates(run)
     yield "", header, ruler

@@ -179,12 +179,12 @@ def _full(run: RunSummary) -> Iterator[str]:
         yield f"judge {clean(run.judge.judge, 60)} {trusted} by its own check:"
         for check in run.judge.checks:
             yield f"  {check.mark}  {clean(check.headline, 500)}"
-    yield from tokens(manifest.tokens)
-    if manifest.asked and manifest.evaluation_s is not None:
-        asked = manifest.asked
+    went = run.execution
+    yield from tokens(went.tokens)
+    if went.seconds is not None:
         yield (
-            f"time {manifest.evaluation_s:.1f} s: {asked.reused} answers were stored already, at "
-            f"most {asked.answers} were generated and {asked.verdicts} verdicts requested"
+            f"time {went.seconds:.1f} s: {went.reused} answers were stored already, at "
+            f"most {went.answers} were generated and {went.verdicts} verdicts requested"
         )
 
 

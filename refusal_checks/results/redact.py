@@ -28,7 +28,8 @@ from refusal_checks.gates.comparison import Flip
 from refusal_checks.gates.failing_prompts import FailingPrompt
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.models.model_names import CandidateModel, JudgeModel, Served
-from refusal_checks.results.manifest import Manifest, ServerFacts
+from refusal_checks.results.execution import Execution, ServerFacts
+from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import JUDGE_QUOTED, RunSummary
 from refusal_checks.trust.floors import JudgeCheck
@@ -161,18 +162,23 @@ class Redaction:
         sampling = dict(original.sampling)
         if sampling.get("system_prompt"):
             sampling["system_prompt"] = redacted(sampling["system_prompt"])
-        servers = {
-            role: {server: _unnamed(facts) for server, facts in by_server.items()}
-            for role, by_server in original.servers.items()
-        }
         spec = original.spec
         if spec.sampling.system_prompt:
             hidden = {"system_prompt": redacted(spec.sampling.system_prompt)}
             table = spec.sampling.model_copy(update=hidden)
             spec = spec.model_copy(update={"sampling": table})
-        return original.extended(
-            sampling=sampling, spec=spec, servers=servers, redacted=True
+        return original.model_copy(
+            update={"sampling": sampling, "spec": spec, "redacted": True}
         )
+
+    def execution(self, original: Execution) -> Execution:
+        if not self.is_on:
+            return original
+        servers = {
+            role: {server: _unnamed(facts) for server, facts in by_server.items()}
+            for role, by_server in original.servers.items()
+        }
+        return original.model_copy(update={"servers": servers})
 
     def summary(self, original: RunSummary) -> RunSummary:
         if not self.is_on:
@@ -180,6 +186,7 @@ class Redaction:
         return replace(
             original,
             manifest=self.manifest(original.manifest),
+            execution=self.execution(original.execution),
             notes=[
                 note for note in original.notes if not note.startswith(JUDGE_QUOTED)
             ],

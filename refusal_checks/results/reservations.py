@@ -152,7 +152,7 @@ def _found(summary: RunSummary, verdicts: Sequence[Verdict]) -> Found:
                 f"read answers in {codes}, then accept this: nothing measured the judge on "
                 f"{unmeasured} answers to {name}",
             )
-    for line in summary.manifest.misnamed:
+    for line in summary.misnamed:
         if "says that" in line:
             yield "other-model", line
     if summary.unverified:

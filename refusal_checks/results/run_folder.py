@@ -65,7 +65,7 @@ ROOT = project.ROOT / "runs"  # where the runs of a project are, from its own fo
 SUMMARY = "summary.json"
 UNFINISHED = "unfinished"
 RECORDS = "records"
-FORMAT = 3  # of the summary and the records; raised when their meaning changes
+FORMAT = 4  # of the summary and the records; raised when their meaning changes
 LAST = "last"
 
 _NAME = re.compile(r"(\d{8}-\d{6})Z-\d+")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from refusal_checks.core.judgements import Invalid, Reason
 from refusal_checks.core.prompts import Kind
@@ -15,6 +16,7 @@ from refusal_checks.io.files import FileDigest
 from refusal_checks.metrics import METRICS, rejection_rate
 from refusal_checks.metrics.statistics.intervals import Estimate, pool_shares
 from refusal_checks.results.benchmark_summary import BenchmarkSummary, Figures
+from refusal_checks.results.execution import Execution
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.trust.agreement import JudgeAgreement
 from refusal_checks.trust.floors import JudgeCheck
@@ -67,6 +69,7 @@ class RunSummary:
     unusable: list[str] = field(default_factory=list)
     balance: Balance | None = None
     files: dict[str, FileDigest] = field(default_factory=dict)
+    execution: Execution = field(default_factory=Execution)
 
     @property
     def judge_means(self) -> str:
@@ -104,6 +107,47 @@ class RunSummary:
         found = sum(self.labels.values(), Confirmed(0, sheet.deleted))
         return found if found.is_enough else None
 
+    @property
+    def misnamed(self) -> list[str]:
+        """Lines on names to check: recordings and servers that are, or may be, of another model."""
+        manifest, lines = self.manifest, []
+        # Folders of names do not count.
+        names = {
+            name.rpartition("/")[2].casefold()
+            for name in (manifest.recorded_model, manifest.title)
+        }
+        is_other = bool(manifest.recorded_model) and len(names) > 1
+        if manifest.spec.candidate.name and is_other:
+            lines.append(
+                f"check the name of the candidate: this run calls it {manifest.title}, and "
+                f"{manifest.candidate} says that its answers are of {manifest.recorded_model}"
+            )
+        for role, servers in self.execution.servers.items():
+            for server, facts in servers.items():
+                if facts.answers_as:
+                    asked = server.rpartition("#")[2]
+                    lines.append(
+                        f"check the name of the {role}: the server was asked for {asked} and says "
+                        f"that it is {facts.answers_as}"
+                    )
+        return lines
+
+    @property
+    def left_out(self) -> list[str]:
+        """Lines on what servers refuse and requests leave out; the run goes on without it."""
+        manifest, lines = self.manifest, []
+        for role, servers in self.execution.servers.items():
+            of_judge = role == "judge"
+            settings = manifest.judge_sampling if of_judge else manifest.sampling
+            for server, facts in servers.items():
+                refused = list(_settings_refused(facts.left_out, settings))
+                if refused:
+                    lines.append(
+                        f"{role} {server}: {' and '.join(refused)} left out, because the server "
+                        "refuses this: its own settings apply"
+                    )
+        return lines
+
     def rate_by_people(self, verdict: Verdict) -> Estimate | None:
         """A gate's figure, as far as people confirm the refusals behind it; usually None."""
         if self.confirmed is None or verdict.kind != Kind.SAFETY:
@@ -112,6 +156,18 @@ class RunSummary:
         return self.confirmed.rate(
             metric, verdict.estimate, self.manifest.spec.settings.confidence
         )
+
+
+def _settings_refused(
+    names: Iterable[str], settings: Mapping[str, Any]
+) -> Iterator[str]:
+    """The refused fields that figures depend on, each with its value."""
+    for name in names:
+        if name == "logprobs" or (name in settings and name != "max_tokens"):
+            value = settings.get(name, "")
+            # Servers that know no top_k set no limit.
+            if name != "top_k" or value:
+                yield f"{name} {value}".strip()
 
 
 def quote_unread_verdict(records: Iterable[Record], forms: Iterable[str]) -> str:

@@ -108,7 +108,7 @@ class Pipeline:
             # Only now: a run that is repeated because it failed still uses what it asked for.
             with suppress(StoreError):  # the run is over, whatever the store can keep
                 end_generations(self._session.work)
-        self._recorder.finish(self._session.servers.account(), self._turns.seconds)
+        self._recorder.finish(self._turns.seconds)
 
     # The work of a turn
 

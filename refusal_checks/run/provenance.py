@@ -4,7 +4,7 @@ import importlib.metadata
 import os
 import platform
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -12,11 +12,10 @@ from itertools import chain
 from typing import Any
 
 import psutil
-from pydantic_core import to_jsonable_python
 
 from refusal_checks.benchmarks import Benchmark, digest, discover
 from refusal_checks.core.redaction import without_credentials
-from refusal_checks.engines.placement import Placement
+from refusal_checks.core.text import count
 from refusal_checks.engines.vllm import PACKAGES
 from refusal_checks.io import extensions
 from refusal_checks.io.files import sha256
@@ -31,9 +30,6 @@ from refusal_checks.models.model_names import (
 )
 from refusal_checks.results.manifest import (
     Data,
-    Effort,
-    EnginesUsed,
-    Hardware,
     LabelsUsed,
     Manifest,
     ModelFacts,
@@ -42,7 +38,7 @@ from refusal_checks.results.manifest import (
 )
 from refusal_checks.run.inputs import Inputs
 from refusal_checks.run.named_models import NamedJudge
-from refusal_checks.run.plan import Judges, MissingWork, Task
+from refusal_checks.run.plan import Judges
 from refusal_checks.run.prompt_loading import LoadedPrompts
 from refusal_checks.trust.labels import HumanLabels
 from refusal_checks.version import __version__
@@ -96,17 +92,15 @@ def make_manifest(
         sampling=inputs.sampling.model_dump(mode="json"),
         usual_seed=spec.usual_seed,
         judge_thresholds=_thresholds(judges),
-        servers=servers,
         build=_build(),
         human_labels=_human_labels(inputs.labels),
         store=str(inputs.store),
         versions=_versions(),
         git_commit=_git_commit(),
         gates=Selection(selected=len(inputs.gates), known=len(spec.gates)),
-        hardware=Hardware(
-            platform=platform.platform(),
-            cores=os.cpu_count(),
-            memory_gib=round(psutil.virtual_memory().total / 2**30, 1),
+        hardware=(
+            f"{platform.platform()}, {count(os.cpu_count() or 0, 'core')}, "
+            f"{psutil.virtual_memory().total / 2**30:.1f} GiB of memory"
         ),
     )
 
@@ -139,7 +133,6 @@ def _judge_facts(
         model,
         template=judge.template or _picked(model),
         max_tokens=max_tokens.get(judge.name),
-        is_classifier=writes_no_text(model),
         remark=model_remark(model),
     )
 
@@ -188,48 +181,6 @@ def _data(benchmark: Benchmark, loaded: LoadedPrompts) -> Data:
         pinned=benchmark.is_pinned,
         own=benchmark.name not in discover(),
     )
-
-
-def add_effort(
-    before: Manifest,
-    placement: Placement,
-    work: Task,
-    todo: MissingWork,
-    models: Sequence[Model],
-) -> Manifest:
-    """Add engines and the work left for models to the manifest of a run that starts.
-
-    Args:
-        models: the models that will be asked.
-    """
-    keys: set[str] = set()
-    for prompts in work.plan.values():
-        for prompt in prompts:
-            keys.update(work.candidate.keys(prompt))
-    stored_from = stored_until = ""
-    written = work.store.time_span(keys)
-    if written:
-        stored_from, stored_until = map(_day, written)
-    served = [model for model in models if isinstance(model, Served)]
-    attached = [model.name for model in models if isinstance(model, Attached)]
-    return before.extended(
-        placement=to_jsonable_python(placement),
-        engines=EnginesUsed(
-            started=tuple(dict.fromkeys(model.name for model in served)),
-            attached=tuple(dict.fromkeys(attached)),
-        ),
-        asked=Effort(
-            answers=todo.answers,
-            verdicts=todo.verdicts,
-            reused=len(keys) - todo.answers,
-            stored_from=stored_from,
-            stored_until=stored_until,
-        ),
-    )
-
-
-def _day(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).date().isoformat()
 
 
 def _build() -> str:

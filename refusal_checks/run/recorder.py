@@ -10,12 +10,10 @@ from __future__ import annotations
 from asyncio import CancelledError
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any
 
 from refusal_checks.core.errors import DataError, EvaluationError, reason
 from refusal_checks.core.records import Record
-from refusal_checks.engines.servers import Servers
 from refusal_checks.gates import score_files
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.io.files import write_lines
@@ -29,6 +27,7 @@ from refusal_checks.results.events import (
     Prepared,
     Progress,
 )
+from refusal_checks.results.execution import Execution
 from refusal_checks.results.journal import Journal
 from refusal_checks.results.manifest import conditions
 from refusal_checks.results.run_folder import RECORDS, RunFolder
@@ -47,9 +46,8 @@ class Recorder:
     def __init__(self, session: RunSession, tell: Listener) -> None:
         self.folder = RunFolder(session.folder)
         self.summary = RunSummary(session.manifest)
-        self.progress = Progress(
-            on_judged=self._judged, tokens=partial(_output_tokens, session.servers)
-        )
+        self.progress = Progress(on_judged=self._judged, tokens=self._output_tokens)
+        self._servers = session.servers
         self._redaction = session.inputs.redaction
         self._benchmarks = session.benchmarks
         self._gates = session.inputs.gates
@@ -100,11 +98,15 @@ class Recorder:
             self.note(line)
         for line in report.says:
             self.say(line)
-        self.summary.manifest = report.manifest
+        self.summary.execution = self._with_account(report.execution)
         self.summary.unverified = report.unverified
         self.summary.judge_idle = judge_idle
         self._is_check_due = not judge_idle
         self.folder.begin(self._shown())
+
+    def _output_tokens(self) -> int:
+        tokens = self._servers.account().get("tokens", {})
+        return sum(role["output"] for role in tokens.values())
 
     def _judged(self, benchmark: str, records: Sequence[Record]) -> None:
         shown = self._redaction.records(records)
@@ -168,6 +170,12 @@ class Recorder:
         self._journal.publish(self._shown, summary.benchmarks)
         self._tell(Decided(self._benchmarks[benchmark].ids))
 
+    def _with_account(self, execution: Execution, **facts: Any) -> Execution:
+        """Add what the servers have counted and said so far, and further facts."""
+        account = self._servers.account()
+        known = Execution.model_validate(dict(execution) | account | facts)
+        return self._redaction.execution(known)
+
     def _shown(self) -> RunSummary:
         return self._redaction.summary(self.summary)
 
@@ -210,25 +218,20 @@ class Recorder:
         if not self.is_complete:
             self.summary.failure = self._redaction.reason(fault)
 
-    def finish(
-        self,
-        account: Mapping[str, Any],
-        seconds: float | None,
-    ) -> None:
-        """Write the summary of a run that has ended, and complete its manifest.
+    def finish(self, seconds: float | None) -> None:
+        """Write the summary of a run whose engines have stopped.
 
         Args:
-            account: what the servers say of themselves and of their tokens.
             seconds: how long the evaluation took; None if it never began.
         """
         self._journal.close()
         summary = self.summary
-        manifest = summary.manifest.extended(
-            **account,
-            evaluation_s=seconds,
+        summary.manifest = self._redaction.manifest(summary.manifest)
+        summary.execution = self._with_account(
+            summary.execution,
+            seconds=seconds,
             finished=datetime.now(UTC).isoformat(timespec="seconds"),
         )
-        summary.manifest = self._redaction.manifest(manifest)
         if not summary.failure:
             self.record_failure(CancelledError())
         if summary.failure:
@@ -245,9 +248,3 @@ class Recorder:
         except OSError as fault:
             self.note(f"no summary was written: {reason(fault)}")
         self._tell(Ended(self.summary.manifest.candidate))
-
-
-def _output_tokens(servers: Servers) -> int:
-    """Tokens that the servers have generated so far."""
-    tokens = servers.account().get("tokens", {})
-    return sum(role["output"] for role in tokens.values())

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import NamedTuple
 
+from pydantic_core import to_jsonable_python
+
 from refusal_checks.core.text import count
+from refusal_checks.engines.placement import Placement
 from refusal_checks.gates import power
 from refusal_checks.models.model_names import Model
-from refusal_checks.results.manifest import Manifest
-from refusal_checks.run.plan import missing_work
-from refusal_checks.run.provenance import add_effort
+from refusal_checks.results.execution import Execution
+from refusal_checks.run.plan import MissingWork, Task, missing_work
 from refusal_checks.run.run_session import RunSession
 
 
@@ -18,12 +21,13 @@ class StartReport(NamedTuple):
     """What is known when a run starts.
 
     Attributes:
+        execution: what is known of it before anything is asked.
         says: lines for the user.
         notes: lines for the summary.
         unverified: a reservation about what servers said too long ago; empty if it decides nothing.
     """
 
-    manifest: Manifest
+    execution: Execution
     says: Sequence[str]
     notes: Sequence[str]
     unverified: str
@@ -57,9 +61,9 @@ def report_start(session: RunSession) -> StartReport:
     placement = session.servers.place(models)
     if placement.places:
         says.append(f"placement {placement.kind}: {placement.why}")
-    manifest = add_effort(session.manifest, placement, work, todo, models)
+    execution = _execution(work, todo, placement)
     used = frozenset[str]().union(*(each.reused for each in todos))
-    if manifest.asked and manifest.asked.reused:
+    if execution.reused:
         used |= {work.candidate.name}
     unverified = ""
     names = " and ".join(sorted(used & session.unverified))
@@ -68,4 +72,27 @@ def report_start(session: RunSession) -> StartReport:
             f"ask anew with --fresh: what {names} said earlier decides, and a URL does not say "
             "which weights it serves"
         )
-    return StartReport(manifest, says, notes, unverified)
+    return StartReport(execution, says, notes, unverified)
+
+
+def _execution(work: Task, todo: MissingWork, placement: Placement) -> Execution:
+    keys: set[str] = set()
+    for prompts in work.plan.values():
+        for prompt in prompts:
+            keys.update(work.candidate.keys(prompt))
+    stored_from = stored_until = ""
+    written = work.store.time_span(keys)
+    if written:
+        stored_from, stored_until = map(_day, written)
+    return Execution(
+        answers=todo.answers,
+        verdicts=todo.verdicts,
+        reused=len(keys) - todo.answers,
+        stored_from=stored_from,
+        stored_until=stored_until,
+        placement=to_jsonable_python(placement),
+    )
+
+
+def _day(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).date().isoformat()

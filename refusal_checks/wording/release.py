@@ -115,7 +115,7 @@ def release_decision(summary: RunSummary) -> ReleaseDecision:
         reasons=tuple(text for _, text in reasons),
         decisive=tuple(text for weight, text in reasons if weight in weighty),
         reservations=tuple(found),
-        stored=summary.manifest.stored,
+        stored=summary.execution.stored,
     )
 
 

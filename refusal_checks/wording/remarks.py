@@ -28,8 +28,8 @@ def remarks(run: RunSummary) -> Iterator[str]:
     # What reservations say, only where the answer does not name them.
     is_silent = release_decision(run).answer in ("no", "open")
     if is_silent:
-        yield from map(clean, run.manifest.misnamed)
-    yield from map(clean, run.manifest.left_out)
+        yield from map(clean, run.misnamed)
+    yield from map(clean, run.left_out)
     yield from (clean(f"note: {text}", 300) for text in dict.fromkeys(run.notes))
     skipped = [
         verdict.gate

@@ -53,7 +53,7 @@ def test_vllm_refuses_no_field_and_says_what_its_cache_held(
     own_store = ("--store", thresholds.with_name("store.sqlite"))
     run = run_persona("aligned", "--thresholds", thresholds, *own_store, *FEW)
     assert run.status == UNVERIFIED, run.output
-    found = run.summary["manifest"]["servers"]
+    found = run.summary["execution"]["servers"]
     assert found.keys() == {"candidate", "judge"}
     for role in found.values():
         (facts,) = role.values()
@@ -61,7 +61,7 @@ def test_vllm_refuses_no_field_and_says_what_its_cache_held(
     assert not [
         note for note in run.summary["notes"] if note.startswith(("candidate", "judge"))
     ]
-    tokens = run.summary["manifest"]["tokens"]
+    tokens = run.summary["execution"]["tokens"]
     # One for each of four prompts of two benchmarks.
     assert tokens["candidate"]["requests"] == 8
     assert tokens["judge"]["verdicts"] <= tokens["judge"]["requests"]
@@ -134,8 +134,8 @@ def test_another_model_behind_the_same_url_is_asked_anew(
         again = gate("--set", "store.reuse=true")
         assert again.status == UNVERIFIED, again.output
         assert "16 answers from the store" in again.summary["decision"]["sentence"]
-        assert again.summary["manifest"]["asked"]["answers"] == 0
+        assert again.summary["execution"]["answers"] == 0
         server.persona = "regressed"
         other = gate()
     assert other.status == 1, other.output
-    assert other.summary["manifest"]["asked"]["answers"] == 16
+    assert other.summary["execution"]["answers"] == 16

@@ -206,7 +206,7 @@ def test_a_killed_run_is_gone_on_with(engine: EngineProcess, tmp_path: Path) -> 
         f"{ANSWERS} prompts of smoke_unsafe: {ANSWERS - kept} answers to gen"
         in second.output
     )
-    asked = second.summary["manifest"]["tokens"]["candidate"]["requests"]
+    asked = second.summary["execution"]["tokens"]["candidate"]["requests"]
     assert asked == ANSWERS - kept
     assert stored(path) == ANSWERS
     greeting = generated(engine) - killed - asked  # the first question of a run

@@ -93,13 +93,13 @@ def test_models_that_share_cores_start_each_time(tmp_path: Path, starts: int) ->
         run = run_gate(command)
         assert run.output.count("vLLM is ready after") == 2, run.output
         assert run.output.count("starting vLLM") == 2, "none is started again"
-        manifest = run.summary["manifest"]
-        assert [place["shared"] for place in manifest["placement"]["places"]] == [
+        execution = run.summary["execution"]
+        assert [place["shared"] for place in execution["placement"]["places"]] == [
             True,
             True,
         ]
         assert all(
-            manifest["tokens"][role]["output"] for role in ("candidate", "judge")
+            execution["tokens"][role]["output"] for role in ("candidate", "judge")
         )
 
 

@@ -51,7 +51,7 @@ def test_what_fails_in_every_way_is_counted_apart_and_asked_for_again(
     assert found.counts == {"passed": 1, "error": 1}
     found.says("invalid in smoke_safe: 16 engine error (of 160 answers)")
     found.says("run the same command again*16 of 160 answers*because a server failed")
-    tokens = found.summary["manifest"]["tokens"]
+    tokens = found.summary["execution"]["tokens"]
     assert tokens["candidate"]["retries"] >= len(failing)
 
     server.failing = {}
@@ -89,7 +89,7 @@ def test_verdicts_that_failed_are_asked_for_again(sanity: Project) -> None:
 def test_the_cost_is_in_the_manifest_and_in_a_line(sanity: Project) -> None:
     sanity.server.cached = 3
     found = sanity.evaluate(**SAFE)
-    tokens = found.summary["manifest"]["tokens"]
+    tokens = found.summary["execution"]["tokens"]
     words = [len(text.split()) for text in PROMPTS]
     assert tokens["candidate"] == {
         "requests": 80,
@@ -125,7 +125,7 @@ def test_what_a_server_lacks_is_done_without_said_once_and_recorded(
         assert len(server.requests) == 80 * 2 + 80 * 2
         sanity.evaluate(**run, **REUSE)
         assert len(server.requests) == 80 * 2 + 80 * 2
-    servers = found.summary["manifest"]["servers"]
+    servers = found.summary["execution"]["servers"]
     assert servers["candidate"][model] == {"left_out": ["top_k"], "answers_as": ""}
 
 
@@ -188,7 +188,7 @@ def test_a_hosted_service_is_gated_and_what_it_refuses_is_said(
         assert not server.requests
     comment = Path("comment.md").read_text()
     assert (" left out, because " in comment) is bool(service.refused)
-    servers = again.summary["manifest"]["servers"]
+    servers = again.summary["execution"]["servers"]
     for role, values in VALUES.items():
         left_out = [
             f"{name} {values[name]}" for name in service.refused if name in values

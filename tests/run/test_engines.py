@@ -161,7 +161,7 @@ def test_answers_that_an_engine_breaks_off_as_it_ends_are_asked_for_again(
 
 def placement(found: Outcome) -> str:
     """The kind of placement that a run's manifest tells of."""
-    return str(found.summary["manifest"]["placement"]["kind"])
+    return str(found.summary["execution"]["placement"]["kind"])
 
 
 def test_in_turns_the_judge_starts_when_the_candidate_has_stopped(

@@ -48,7 +48,7 @@ def test_runs_that_did_not_end_are_listed_too(project: Project) -> None:
         '{"manifest": [1], "verdicts": [], "errors": 7}',
         '{"verdicts": {"gate": null}}',
         "{}",
-        f'{{"format": 3, "manifest": {{{times}}}, "benchmarks": {{}}}}',
+        f'{{"format": 4, "manifest": {{{times}}}, "benchmarks": {{}}}}',
     ]
     for number, text in enumerate(odd):
         project.write(f"runs/20260102-030406Z-{number}/summary.json", text)

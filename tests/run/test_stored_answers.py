@@ -102,7 +102,7 @@ def test_stored_answers_of_finished_runs_are_used_on_request(
     assert again.answer == "unverified"
     assert f"what {project.model} {UNVERIFIED}" in again.sentence
     again.result.write_junit("report.xml")
-    today = again.result.summary.manifest.finished[:10]
+    today = again.result.summary.execution.finished[:10]
     words = f"all 320 answers from the store, of {today}"
     for name in (*REPORTS.values(), "report.xml"):
         assert words in html.unescape(Path(name).read_text()), name

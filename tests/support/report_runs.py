@@ -204,6 +204,12 @@ def manifest_of(*benchmarks: str, **facts: Any) -> Manifest:
     return Manifest.model_validate(usual | facts)
 
 
+def with_facts(manifest: Manifest, **facts: Any) -> Manifest:
+    """The manifest with other facts, each of a name that it has."""
+    assert facts.keys() <= Manifest.model_fields.keys()
+    return Manifest.model_validate(dict(manifest) | facts)
+
+
 def write_run(
     folder: Path,
     records: Mapping[str, Sequence[Record]],

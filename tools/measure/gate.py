@@ -85,11 +85,11 @@ def evaluated(
     wall = time.monotonic() - begun
     cpu = time.process_time() - cpu
 
-    manifest = result.summary.manifest
-    if result.errors or manifest.evaluation_s is None:
+    execution = result.summary.execution
+    if result.errors or execution.seconds is None:
         raise RuntimeError(f"the gate was not decided: {dict(result.errors)}")
-    tokens = manifest.tokens["candidate"].output
-    return Spent(manifest.evaluation_s, wall, cpu, tokens, result)
+    tokens = execution.tokens["candidate"].output
+    return Spent(execution.seconds, wall, cpu, tokens, result)
 
 
 @dataclass(frozen=True)

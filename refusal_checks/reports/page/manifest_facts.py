@@ -1,15 +1,18 @@
-"""The manifest of a run as rows of a table."""
+"""The manifest of a run, and how it went, as rows of a table."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
 from refusal_checks.core.redaction import pathless
+from refusal_checks.results.execution import Execution
 from refusal_checks.results.manifest import Manifest
 
 
-def facts(manifest: Manifest) -> dict[str, list[tuple[str, str]]]:
-    """What is known, by the manifest's top-level keys: path and value, without folders."""
+def facts(manifest: Manifest, execution: Execution) -> dict[str, list[tuple[str, str]]]:
+    """What is known, by top-level keys: path and value, without folders."""
     facts = {}
-    for name, value in manifest.model_dump(exclude_defaults=True).items():
+    known = manifest.model_dump(exclude_defaults=True)
+    known |= execution.model_dump(exclude_defaults=True)
+    for name, value in known.items():
         rows = list(_flat("", value))
         if rows:
             facts[name] = rows

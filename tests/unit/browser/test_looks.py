@@ -103,14 +103,14 @@ def test_a_narrow_screen_shows_records_in_three_lines(page: Page) -> None:
 
 
 def test_a_narrow_screen_shows_the_manifest_whole(show: Show, tmp_path: Path) -> None:
-    platform = {"platform": "Linux-6.18.44-fc-v01-x86_64-with-glibc2.36"}
+    platform = "Linux-6.18.44-fc-v01-x86_64-with-glibc2.36"
     manifest = {"candidate": "m", "judge": "j", "hardware": platform}
     run = write_run(
         tmp_path / "run", {"many": list(refusals("many", 1))}, manifest=manifest
     )
     html.write(run, tmp_path / "report.html")
     page = show(tmp_path / "report.html", 360, 800)
-    value = page.get_by_text(platform["platform"])
+    value = page.get_by_text(platform)
     assert value.evaluate("node => node.getBoundingClientRect().height") < 60
     assert value.evaluate("node => node.getBoundingClientRect().right") <= 360
 

@@ -17,7 +17,7 @@ from refusal_checks_extensions import mlflow, model_card, trackers, wandb, webho
 
 from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.results.run_folder import RunFolder
-from tests.support.report_runs import usual
+from tests.support.report_runs import usual, with_facts
 
 TEXTS = ("Request ", "tell me about it")
 """Words of every prompt of ``usual``."""
@@ -28,10 +28,10 @@ def run(tmp_path: Path) -> RunFolder:
     return usual(tmp_path / "20260101-000000Z-1")
 
 
-def with_facts(run: RunFolder, **facts: str) -> RunFolder:
+def with_other_facts(run: RunFolder, **facts: str) -> RunFolder:
     """The run, with other facts in its manifest."""
     summary = run.summary()
-    summary.manifest = summary.manifest.extended(**facts)
+    summary.manifest = with_facts(summary.manifest, **facts)
     run.write_summary(summary)
     return run
 
@@ -59,7 +59,9 @@ def test_mlflow_has_the_run(
     monkeypatch.setenv("MLFLOW_TRACKING_URI", (tmp_path / "mlruns").as_uri())
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     for _ in range(2):
-        mlflow.write(with_facts(run, title="ORG/model: 安全"), Path("gates of ORG"))
+        mlflow.write(
+            with_other_facts(run, title="ORG/model: 安全"), Path("gates of ORG")
+        )
     client = MlflowClient()
     experiment = client.get_experiment_by_name("gates of ORG")
     found = client.search_runs([experiment.experiment_id])
@@ -132,7 +134,7 @@ def test_a_library_that_is_broken_ends_no_session(
 
 def test_a_model_card_has_each_gate_as_a_result(run: RunFolder, tmp_path: Path) -> None:
     path = tmp_path / "README.md"
-    model_card.write(with_facts(run, title="ORG/model"), path)
+    model_card.write(with_other_facts(run, title="ORG/model"), path)
     data = ModelCard.load(path).data
     verdicts = run.summary().verdicts
     assert data.model_name == "ORG/model"
@@ -181,7 +183,7 @@ def test_a_card_tells_nothing_of_machines_and_networks(
         "judge": "/home/ann/models/judge, http://ann:pw@secret-host/v1#judge",
     }
     path = tmp_path / "README.md"
-    model_card.write(with_facts(run, **facts), path)
+    model_card.write(with_other_facts(run, **facts), path)
     text = unescape(path.read_text())
     assert "…/judge" in text
     assert not re.search(r"\b(ann|10\.0\.0\.5|secret-host)\b", text)
@@ -234,7 +236,7 @@ def test_a_chat_gets_one_message_without_mentions_or_texts(
 ) -> None:
     with chat() as (url, seen):
         monkeypatch.setenv("CHAT", url)
-        webhook.write(with_facts(run, title="<!channel> & <@U1>"), Path("CHAT"))
+        webhook.write(with_other_facts(run, title="<!channel> & <@U1>"), Path("CHAT"))
     (body,) = seen
     message = json.loads(body)
     text = message["text"]

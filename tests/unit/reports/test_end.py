@@ -1,7 +1,7 @@
 """The end of a run's output: what is wrong in few lines, what it was made with, the answer last."""
 
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,8 @@ from refusal_checks.reports import terminal
 from refusal_checks.reports.terminal import WIDTH, tokens, unfinished_work, usable_width
 from refusal_checks.results.benchmark_summary import summarise
 from refusal_checks.results.events import Progress
-from refusal_checks.results.manifest import Manifest
+from refusal_checks.results.execution import Execution
+from refusal_checks.results.manifest import Manifest, ModelFacts, Models
 from refusal_checks.results.summary import RunSummary
 from tests.support.deciding import decide
 from tests.unit.conftest import records
@@ -147,18 +148,22 @@ def test_the_command_that_is_shown_finds_the_run() -> None:
 
 
 FULL = Usage(80, 0, 12345, 1000, 678)
-USED = Manifest(candidate="org/model", store="store.sqlite", evaluation_s=0.5).extended(
-    models={"judges": {"org/judge": {}}},
-    engines={"started": ["org/model", "org/judge"], "ready_s": [41.3]},
-    tokens={"candidate": asdict(FULL), "judge": {"requests": 0}},
-    asked={"answers": 1, "verdicts": 2, "reused": 1},
+USED = Manifest(
+    candidate="org/model",
+    store="store.sqlite",
+    models=Models(judges={"org/judge": ModelFacts()}),
 )
+WENT = Execution(
+    answers=1,
+    verdicts=2,
+    reused=1,
+    seconds=0.5,
+    tokens={"candidate": FULL, "judge": Usage()},
+)
+MANY = dict.fromkeys(("candidate", "judge"), Usage(*[123_456_789] * 6))
 FOOTERS = {
-    "models": USED,
-    "no engine": USED.extended(
-        engines={"started": [], "attached": [], "ready_s": [0.0]},
-        tokens=dict.fromkeys(("candidate", "judge"), asdict(Usage(*[123_456_789] * 6))),
-    ),
+    "models": WENT,
+    "no engine": WENT.model_copy(update={"tokens": MANY}),
 }
 
 
@@ -166,7 +171,7 @@ FOOTERS = {
 def test_the_footer_tells_what_the_figures_were_found_with(
     case: str, snapshot: SnapshotAssertion
 ) -> None:
-    summary = RunSummary(FOOTERS[case])
+    summary = RunSummary(USED, execution=FOOTERS[case])
     summary.benchmarks["bench"] = summarise(records("RR"), 0.95)
     told = shown(summary, WIDTH, verbosity=1)
     assert "\n".join(told[: told.index("run folder runs/one")]) == snapshot

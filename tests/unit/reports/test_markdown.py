@@ -22,7 +22,14 @@ from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary
 from refusal_checks.trust.floors import Check, JudgeCheck
 from tests.support.deciding import decide
-from tests.support.report_runs import GATES, JUDGE, refusals, usual, write_run
+from tests.support.report_runs import (
+    GATES,
+    JUDGE,
+    refusals,
+    usual,
+    with_facts,
+    write_run,
+)
 from tests.unit.conftest import records
 from tests.unit.core.test_text import HOSTILE
 
@@ -183,7 +190,7 @@ def run(tmp_path: Path) -> RunFolder:
 def changed(run: RunFolder, **names: str) -> RunFolder:
     """The run with other names in its manifest."""
     summary = run.summary()
-    run.write_summary(replace(summary, manifest=summary.manifest.extended(**names)))
+    run.write_summary(replace(summary, manifest=with_facts(summary.manifest, **names)))
     return run
 
 

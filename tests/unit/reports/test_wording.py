@@ -36,6 +36,7 @@ from refusal_checks.wording.gate_sentences import (
 )
 from refusal_checks.wording.remarks import more_remarks, remarks
 from tests.support.deciding import decide
+from tests.support.report_runs import with_facts
 from tests.unit.conftest import records
 from tests.unit.gates.test_score_files import scores_of
 
@@ -97,7 +98,8 @@ def test_properties_of_junit(case: str, snapshot: SnapshotAssertion) -> None:
 
 @pytest.mark.parametrize(("pinned", "is_said"), [(False, True), (True, False)])
 def test_junit_names_rows_that_nothing_pins(pinned: bool, is_said: bool) -> None:
-    manifest = Manifest().extended(
+    manifest = with_facts(
+        Manifest(),
         data={"sorrybench": {"revision": "97dd", "pinned": pinned}},
         judge_prompts={"sorrybench": {}},
     )

@@ -5,19 +5,9 @@ from copy import deepcopy
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
+from refusal_checks.results.execution import Execution
 from refusal_checks.results.manifest import Manifest, conditions
-
-
-def test_a_manifest_grows_by_known_facts_of_the_right_type() -> None:
-    first = Manifest(candidate="m")
-    more = first.extended(gates={"selected": 1, "known": 2}, store="s")
-    assert (more.candidate, more.gates.known, first.store) == ("m", 2, "")
-    with pytest.raises(ValidationError, match="evaluation_s"):
-        first.extended(evaluation_s="long")
-    with pytest.raises(AssertionError, match="evaluation"):
-        first.extended(evaluation=1.0)
 
 
 def test_a_judge_without_a_model_is_its_own_version() -> None:
@@ -118,7 +108,7 @@ def test_recorded_answers_have_no_sampling() -> None:
 
 def test_only_answers_that_come_from_the_store_are_dated() -> None:
     asked = {"answers": 4, "reused": 2, "stored_from": "1 May", "stored_until": "1 May"}
-    some = Manifest.model_validate({"asked": asked})
+    some = Execution.model_validate(asked)
     assert some.stored == "2 of 6 answers from the store, of 1 May"
-    none = Manifest.model_validate({"asked": {**asked, "reused": 0}})
+    none = Execution.model_validate({**asked, "reused": 0})
     assert not none.stored, "rows that cannot be used are stored under their keys"

@@ -13,6 +13,7 @@ from refusal_checks.reports.page import gate_rows
 from refusal_checks.reports.page.manifest_facts import facts
 from refusal_checks.reports.rows import Row
 from refusal_checks.results.benchmark_summary import summarise
+from refusal_checks.results.execution import Execution
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.summary import RunSummary
 from refusal_checks.wording.gate_sentences import details, reasons
@@ -100,11 +101,12 @@ def test_the_manifest_shows_what_is_known_and_no_path() -> None:
         "sampling": {"temperature": 0.6, "stop": []},
         "git_commit": None,
     }
-    assert facts(Manifest.model_validate(manifest)) == {
+    assert facts(Manifest.model_validate(manifest), Execution(seconds=1.5)) == {
         "candidate": [("", "replay:…/answers.csv")],
         "models": [("judges › labels › version", "labels")],
         "thresholds": [("…/my gates/release.toml", "abc")],
         "sampling": [("temperature", "0.6")],
+        "seconds": [("", "1.5")],
     }
 
 
