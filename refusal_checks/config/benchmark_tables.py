@@ -11,7 +11,7 @@ A file holds one table per benchmark. A key is a metric, its value the bounds; a
 
 The group ``"*"`` stands for every group in the data; a group's own table replaces it for that
 group. Of several files, the later one wins, gate by gate. For all keys see
-docs/reference/thresholds.md.
+docs/reference/options.md.
 """
 
 from __future__ import annotations

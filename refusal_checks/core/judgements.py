@@ -144,7 +144,7 @@ _FORM = (
     "the judge does not keep to the form: turn its thinking off, or use another "
     "[prompt](../reference/judges.md#judge-prompts) or judge"
 )
-_LANGUAGE = "use a judge that was [measured](which-judge.md) in this language"
+_LANGUAGE = "use a judge that was [measured](guards.md) in this language"
 _LABEL = "label the answer in the recording"
 _CHOICE = (
     "name a judge model, which reads [choices](../reference/judges.md#multiple-choice) that rules "

@@ -51,7 +51,7 @@ RESERVATIONS: Mapping[str, tuple[ReservationKind, str]] = {
     "judge-weak": (
         "unverified",
         "`demo:judge` read or labelled answers of a model that is no "
-        "[demo model](../explanation/demo-models.md#the-judge)",
+        "[demo model](../tutorial/first-gate.md#the-demo-models)",
     ),
     "judge-is-candidate": (
         "unverified",

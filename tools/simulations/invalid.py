@@ -1,4 +1,4 @@
-"""How often gates pass when answers lack verdicts: see ``docs/explanation/decisions.md``.
+"""How often gates pass when answers lack verdicts: see ``docs/explanation/measurements.md``.
 
 Each cell shows how often the gate would pass if such answers were left out, and how often it passes
 as it must, however they are counted.

@@ -1,4 +1,4 @@
-"""How often intervals and margins of means are wrong: see ``docs/explanation/decisions.md``."""
+"""How often intervals and margins of means are wrong: see ``docs/explanation/measurements.md``."""
 
 from __future__ import annotations
 

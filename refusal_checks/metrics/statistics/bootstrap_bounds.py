@@ -13,7 +13,7 @@ not simulated, which keeps this true to rounding.
 Sources: E. Learned-Miller, P. S. Thomas, "A new confidence interval for the mean of a bounded
 random variable" (arXiv 1905.06208); M. Phan, P. S. Thomas, E. Learned-Miller, "Towards practical
 mean bounds for small samples", ICML 2021. Coverage is simulated in
-``docs/explanation/decisions.md``.
+``docs/explanation/what-a-pass-means.md``.
 """
 
 import math
