@@ -6,8 +6,7 @@ collected. Only then does it import ``refusal_checks.plugin.session``, which doe
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,19 +32,6 @@ class InconclusiveWarning(UserWarning):
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     options.declare(parser)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_load_initial_conftests() -> Generator[None, None, None]:
-    """Say so if a conftest.py declares an option of ours again."""
-    try:
-        return (yield)
-    except (ValueError, argparse.ArgumentError) as fault:
-        if "--refusal-" not in str(fault):
-            raise
-        raise pytest.UsageError(
-            f"remove the option from your conftest.py: refusal-checks declares it: {fault}"
-        ) from None
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -154,7 +140,9 @@ def refusal_require_trust(
     request: pytest.FixtureRequest, refusal_judge_figure: Figure
 ) -> Callable[[], None]:
     """A function that fails the test unless the judge passed this check."""
-    result = activate(request.config).result()
+    summary = activate(request.config).result().summary
     from refusal_checks.plugin import outcomes
 
-    return outcomes.trust_check(request.node, result.summary, refusal_judge_figure)
+    # Here, in set-up, a failure is pytest's ERROR: nothing is known about the judge.
+    outcomes.require_check(summary)
+    return partial(outcomes.require_trust, request.node, summary, refusal_judge_figure)

@@ -7,9 +7,8 @@ Only the counts that decide the exit code and stop ``-x`` leave it out.
 
 from __future__ import annotations
 
-import re
 import warnings
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from itertools import chain
 from typing import Any
 
@@ -19,6 +18,7 @@ from refusal_checks.core.text import clean
 from refusal_checks.gates.gate import Gate, measured_id
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.plugin import InconclusiveWarning
+from refusal_checks.plugin.collection import gate_id
 from refusal_checks.reports.junit_properties import (
     error_properties,
     gate_properties,
@@ -72,29 +72,26 @@ def require_pass(item: pytest.Item, verdict: Verdict | None) -> None:
         pytest.fail(failures.message(verdict), pytrace=False)
 
 
-def trust_check(
-    item: pytest.Item, summary: RunSummary, figure: Figure
-) -> Callable[[], None]:
-    """A function that fails the test unless the judge passed this check."""
-    judge = summary.judge
-    if judge is None and not summary.judge_idle:
+def require_check(summary: RunSummary) -> None:
+    """Raise a failure if the judge was to be checked and was not."""
+    if summary.judge is None and not summary.judge_idle:
         raise failure(summary.judge_error or summary.failure)
 
-    def require_trust() -> None:
-        if judge is None:
-            pytest.skip(summary.judge_idle)
-        checks = [check for check in judge.checks if check.figure == figure]
-        if not checks:
-            pytest.skip(f"no selected gate has a judge with a figure {figure}")
-        failed = [check for check in checks if not check.passed]
-        if failed:
-            item.stash[_HEADLINE] = "; ".join(check.headline for check in failed)
-            lines = chain.from_iterable(map(failures.judge_message, failed))
-            pytest.fail("\n".join(lines), pytrace=False)
 
-    if judge:
-        item.user_properties.extend(judge_properties(judge, figure).items())
-    return require_trust
+def require_trust(item: pytest.Item, summary: RunSummary, figure: Figure) -> None:
+    """Fail the test unless the judge passed this check."""
+    judge = summary.judge
+    if judge is None:
+        pytest.skip(summary.judge_idle)
+    item.user_properties.extend(judge_properties(judge, figure).items())
+    checks = [check for check in judge.checks if check.figure == figure]
+    if not checks:
+        pytest.skip(f"no selected gate has a judge with a figure {figure}")
+    failed = [check for check in checks if not check.passed]
+    if failed:
+        item.stash[_HEADLINE] = "; ".join(check.headline for check in failed)
+        lines = chain.from_iterable(map(failures.judge_message, failed))
+        pytest.fail("\n".join(lines), pytrace=False)
 
 
 def mark(item: pytest.Item, report: pytest.TestReport) -> None:
@@ -107,14 +104,6 @@ def mark(item: pytest.Item, report: pytest.TestReport) -> None:
 
 def is_waived(report: pytest.TestReport) -> bool:
     return getattr(report, _IS_WAIVED, False)
-
-
-def gate_id(nodeid: str) -> str:
-    """The gate in a test's node id: the text in its brackets, without pytest's escapes."""
-    # The name of the test is needed, because an IPv6 address has :: and [, too.
-    match = re.search(r"::\w+\[(.*)\]", nodeid, re.DOTALL)
-    inner = match[1] if match else ""
-    return inner.encode("ascii", "backslashreplace").decode("unicode_escape")
 
 
 SAME = "the same reason as above"

@@ -1,4 +1,4 @@
-"""A pytest session with gates, from the run files to the exit code.
+"""A pytest session with gates: when it evaluates, and how its result becomes tests and exit code.
 
 One process evaluates: the only one, or xdist's controller.
 
@@ -13,69 +13,50 @@ worker         never                                             from the run's 
 
 from __future__ import annotations
 
-import os
-import re
 import warnings
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from difflib import get_close_matches
+from collections.abc import Collection, Generator, Mapping
 from functools import cached_property
-from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from _pytest._code.code import ExceptionRepr
 from _pytest.junitxml import xml_key
-from _pytest.mark.structures import ParameterSet
 
 from refusal_checks.benchmarks import Benchmark
 from refusal_checks.config import toml_file
-from refusal_checks.config.layers import Layer, option_layer, parse_override
-from refusal_checks.config.run_spec import RunSpec, usual_file
-from refusal_checks.config.tables import NAMED
-from refusal_checks.core.errors import DataError, StoreError, UserError
-from refusal_checks.core.text import clean, clean_lines
-from refusal_checks.io import extensions
-from refusal_checks.io.files import resolve_path
-from refusal_checks.judges import kind_of
-from refusal_checks.plugin import options, outcomes, xdist
-from refusal_checks.plugin.outcomes import gate_id
+from refusal_checks.config.run_spec import RunSpec
+from refusal_checks.core.errors import DataError
+from refusal_checks.core.text import clean_lines
+from refusal_checks.plugin import (
+    collection,
+    configuration,
+    options,
+    outcomes,
+    session_end,
+    xdist,
+)
 from refusal_checks.plugin.progress_display import ProgressDisplay
 from refusal_checks.reports import markdown, terminal
-from refusal_checks.reports.junit_properties import (
-    CLASS,
-    class_name,
-    run_properties,
-)
 from refusal_checks.results.events import Notice, Prepared
-from refusal_checks.results.project import RUNS_VARIABLE
 from refusal_checks.results.redact import is_redacted
 from refusal_checks.results.run_folder import RunFolder
-from refusal_checks.trust.check_sets import REFUSALS, SETS
 from refusal_checks.trust.floors import Figure
 
 if TYPE_CHECKING:
     from refusal_checks.api.result import RunResult
     from refusal_checks.results.events import Event, Listener
-    from refusal_checks.run.inputs import Folders
 
 EXIT_ENGINE = 16
 """Exit code of a session that ended because an engine did not start."""
 
-FIGURE = "refusal_judge_figure"
-"""The parameter of the judge's test."""
-
-_NOTE = "gates of refusal-checks"
-
-# Named like a built-in exception: pytest would put the name of any other module before the message.
+# pytest prints the exception's name with its module, except for built-in ones: "! Stopped: ...".
 _Stopped: type[Exception] = type(
     "Stopped", (pytest.exit.Exception,), {"__module__": "builtins"}
 )
 
 
 class GateSession:
-    """The plugin. The first gate, or the first option of gates, registers it."""
+    """The hooks of a session with gates. The first gate, or an option of gates, registers it."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -83,7 +64,7 @@ class GateSession:
         self._prepared: Prepared | None = None
         self._has_evaluated = False
         self._fault: pytest.UsageError | None = None
-        self._written: list[str] = []
+        self._remarks: list[str] = []
         self._redacts = False
         if is_redacted("redact" in options.given(config)):
             self._redact()
@@ -96,137 +77,56 @@ class GateSession:
 
     @cached_property
     def spec(self) -> RunSpec:
-        """The spec, from run files and options."""
-        with _usage_errors():
-            layers = _layers(self._config)
-            return RunSpec.read(*self._files(layers), overrides=layers)
-
-    def _files(self, layers: Sequence[Layer]) -> list[Path]:
-        """The run files: those named, else the repository's own, else the shipped one."""
-        named = self._named_files()
-        if named:
-            folder = self._config.invocation_params.dir
-            return [toml_file.find(folder / name) for name in named]
-        return [usual_file(self._config.rootpath, layers)]
-
-    def _named_files(self) -> Sequence[str]:
-        named: Sequence[str] = options.given(self._config).get("thresholds", ())
-        return named or self._config.getini(f"{options.PREFIX}thresholds")
-
-    @cached_property
-    def folders(self) -> Folders:
-        """The folders of the store and of runs."""
-        from refusal_checks.run.inputs import choose_folders  # not for collection
-
-        own, runs = map(self._configured, ("folder", "runs"))
-        own = own or self._config.rootpath / ".refusal-checks"
-        named = os.environ.get(RUNS_VARIABLE, "").strip()
-        if runs is None and named:
-            folder = self._config.invocation_params.dir
-            runs = resolve_path(folder / Path(named).expanduser())
-        return choose_folders(self.spec, own, runs or own / "runs")
-
-    def _configured(self, key: str) -> Path | None:
-        paths: list[Path] = self._config.getini(options.PREFIX + key)
-        return Path(paths[0]) if paths else None
+        return configuration.read_spec(self._config)
 
     @cached_property
     def benchmarks(self) -> Mapping[str, Benchmark]:
         """All benchmarks that gates may use; reads run files that are named."""
-        with _usage_errors():
+        with configuration.usage_errors():
             return self.spec.catalogue()
 
-    @property
-    def _judge_figures(self) -> tuple[Figure, ...]:
-        """The figures of the judges that gates may have; without any, those of refusals."""
-        floors = self.spec.judge.check
-        if not floors:
-            return ()
-        verdicts = {
-            kind_of(self.benchmarks[name]).verdicts for name in self.spec.evaluated
-        }
-        checks = [SETS[name] for name in verdicts if name in SETS] or [REFUSALS]
-        own = set(chain.from_iterable(check.figures for check in checks))
-        return tuple(figure for figure in floors.figures if figure in own)
-
-    def _selected(self, nodeids: Collection[str]) -> list[str] | None:
-        """Gates of these tests; empty if they only check the judge, None if none is of ours.
-
-        Benchmarks that are only measured count as gates.
-        """
-        ids = {gate_id(nodeid) for nodeid in nodeids}
-        chosen = [name for name in self.spec.ids if name in ids]
-        tests = [nodeid.rpartition("::")[2] for nodeid in nodeids]
-        judges = {f"test_judge[{figure}]" for figure in self._judge_figures}
-        return chosen if chosen or judges & set(tests) else None
+    @cached_property
+    def _figures(self) -> tuple[Figure, ...]:
+        return collection.judge_figures(self.spec, self.benchmarks)
 
     # Collection
 
     def parametrize(self, metafunc: pytest.Metafunc) -> None:
-        """Parametrise a test with its gates or figures, from the run files alone.
-
-        An error in a run file is raised later, in a hook where pytest reports it as a usage error.
-        """
+        """Parametrise a test with its gates or with the figures of the judge's check."""
         config, fixtures = self._config, metafunc.fixturenames
         if xdist.is_worker(config):
             xdist.signal(config).touch()
-        gates: list[ParameterSet] = []
-        figures: list[ParameterSet] = []
+        gates, figures = [], []
+        # Only the package's own test has a use for a benchmark that is measured without a gate.
+        has_measured = "refusal_require_pass" in fixtures
         try:
-            spec = self.spec
-            for gate in spec.gates:
-                gates.append(self._parameter(gate, gate.id, gate.benchmark))
-            # Of a benchmark without gates, only the package's own test has a use.
-            measured = spec.measured if "refusal_require_pass" in fixtures else {}
-            for key, name in measured.items():
-                gates.append(self._parameter(name, key, name))
-            for figure in self._judge_figures or (None,):
-                figures.append(self._parameter(figure, figure or "none", None))
-        except pytest.UsageError as fault:
-            self._fault = fault
-        else:
-            if spec.reports.redact:  # a run file may ask for it, too
+            gates = collection.gate_parameters(
+                config, self.spec, self.benchmarks, has_measured
+            )
+            figures = collection.figure_parameters(config, self._figures)
+            if self.spec.reports.redact:  # a run file may ask for it, too
                 self._redact()
-        if FIGURE in fixtures:
-            metafunc.parametrize(FIGURE, figures)
+        except pytest.UsageError as fault:
+            # Here pytest would report an error of collection; the next hook raises it as it is.
+            self._fault = fault
+        if collection.FIGURE in fixtures:
+            metafunc.parametrize(collection.FIGURE, figures)
         if "refusal_verdict" in fixtures:
             metafunc.parametrize("refusal_gate", gates)
 
-    def _parameter(
-        self, value: object, test_id: str, benchmark: str | None
-    ) -> ParameterSet:
-        """The parameter of one test, with its markers: ``refusal_safety`` and ``safety``.
-
-        The short one is left to the repository if its configuration declares it; `refusal-checks
-        gate` has that alone, lest "refusal" be a word of all tests.
-        """
-        kind = str(self.benchmarks[benchmark].kind) if benchmark else "judge"
-        declared = self._config.getini("markers")
-        own = {
-            re.split(r"[:(]", line)[0].strip() for line in declared if _NOTE not in line
-        }
-        names = [kind]
-        if options.prefix(self._config) != "--":
-            names = [f"refusal_{kind}", *({kind} - own)]
-        for name in names:
-            line = f"{name}: {_NOTE} ({kind})"
-            if line not in declared:
-                self._config.addinivalue_line("markers", line)
-        # A doubt stays a warning in a project that turns warnings into errors.
-        visible = "default::refusal_checks.plugin.InconclusiveWarning"
-        marks = [getattr(pytest.mark, name) for name in names]
-        marks.append(pytest.mark.filterwarnings(visible))
-        return pytest.param(value, id=test_id, marks=marks)
-
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Deselect the judge's test if no floors are set."""
+        """Raise what was wrong with a run file; remove the judge's test if it has no floors.
+
+        The controller reads the run files again, so workers say nothing.
+        """
         if self._fault and not xdist.is_worker(self._config):
             raise self._fault
-        items[:] = [item for item in items if not _lacks_floors(item)]
+        items[:] = [item for item in items if not collection.lacks_figure(item)]
 
     # Evaluation
 
+    # Before pytest's own implementation, which runs the tests.
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> None:
         """Evaluate in this process once the gates are selected."""
@@ -242,76 +142,63 @@ class GateSession:
         """Evaluate what the selected tests need, once. Does nothing if they need nothing."""
         if self._has_evaluated or xdist.is_worker(self._config):
             return
+        gates = collection.selected_gates(nodeids, self.spec, self._figures)
+        if gates is None:
+            return
+        self._has_evaluated = True
         display = ProgressDisplay(self._config)
         try:
             # A library's warning must not end an evaluation, even in a project that turns warnings
             # into errors.
             with warnings.catch_warnings():
                 warnings.simplefilter("default")
-                # A worker that finds a table wrong collects no gates, and says nothing.
-                _ = self.benchmarks
-                gates = self._selected(nodeids)
-                if gates is not None:
-                    self._has_evaluated = True
-                    self._evaluate(gates, display.show)
+                self._evaluate(gates, display.show)
         finally:
             display.stop()
 
     def _evaluate(self, gates: Collection[str], listener: Listener) -> None:
-        """Evaluate gates; if an engine does not start, the session ends with EXIT_ENGINE."""
-        shipped = ""
-        if self.spec.files == (toml_file.DEFAULT,) and not self._named_files():
+        """Evaluate gates. An interrupt, or an engine that does not start, ends the session."""
+        config = self._config
+        missing_file = ""
+        is_shipped = self.spec.files == (toml_file.DEFAULT,)
+        if is_shipped and not configuration.named_files(config):
             # In a wrong folder, other gates than one's own would decide without a word.
             shipped = (
-                f"no thresholds/default.toml in {self._config.rootpath}: these gates come with "
+                f"no thresholds/default.toml in {config.rootpath}: these gates come with "
                 "refusal-checks"
             )
             listener(Notice(shipped))
+            option = f"{options.prefix(config)}thresholds FILE"
+            missing_file = f"name your run file with {option}: {shipped}"
 
         def listen(event: Event) -> None:
             if isinstance(event, Prepared):
                 self._prepared = event
             listener(event)
 
-        # HTTP and templates, which collection need not import
-        from refusal_checks.api.evaluate import (
-            Interrupted,
-            NotStartedError,
-            evaluate,
-        )
-
         try:
-            with _usage_errors(), self._run_file_named(shipped):
+            # HTTP and templates, which collection need not import
+            from refusal_checks.api.evaluate import NotStartedError, evaluate
+
+            with configuration.usage_errors(missing_file):
                 self._result = evaluate(
                     self.spec,
                     listen,
                     gates=gates,
-                    run_id=xdist.run_id(self._config),
-                    folders=self.folders,
+                    run_id=xdist.run_id(config),
+                    folders=configuration.run_folders(config, self.spec),
                     write_reports=False,
                 )
         except KeyboardInterrupt as stopped:
+            # pytest would print the line of our code that was interrupted.
+            self._result = getattr(stopped, "result", None)
             why = "interrupted before anything was asked"
-            if isinstance(stopped, Interrupted):
-                self._result = stopped.result
+            if self._result:
                 why = "interrupted; see below what is done"
-            raise _Stopped(why, 2) from None
+            raise _Stopped(why, pytest.ExitCode.INTERRUPTED) from None
         except NotStartedError as fault:
             self._result = fault.result
             raise _Stopped(clean_lines(str(fault)), EXIT_ENGINE) from None
-
-    @contextmanager
-    def _run_file_named(self, shipped: str) -> Iterator[None]:
-        """Whoever forgot to name a run file needs that, and no data for the shipped gates."""
-        try:
-            yield
-        except DataError as fault:
-            if not shipped:
-                raise
-            option = f"{options.prefix(self._config)}thresholds FILE"
-            raise UserError(
-                f"name your run file with {option}: {shipped}. Or, for these gates, {fault}"
-            ) from None
 
     def result(self) -> RunResult:
         """The result of the evaluation, else a failure; a worker reads it from the run's folder."""
@@ -327,7 +214,8 @@ class GateSession:
         """Load the result that the controller wrote; None if it evaluated nothing."""
         from refusal_checks.api.result import RunResult
 
-        path = self.folders.runs / xdist.run_id(self._config)
+        folders = configuration.run_folders(self._config, self.spec)
+        path = folders.runs / xdist.run_id(self._config)
         if not path.exists():
             return None
         try:
@@ -352,7 +240,11 @@ class GateSession:
     def pytest_runtest_logreport(
         self, report: pytest.TestReport
     ) -> Generator[None, object, object]:
-        """Offset a waived gate's failure before pytest counts it."""
+        """Leave a waived gate out of the failures that decide the exit code and stop ``-x``.
+
+        pytest counts a failure inside this hook and has none to take one back, so the count is
+        lowered before.
+        """
         if outcomes.is_waived(report):
             session: Any = self._config.pluginmanager.get_plugin("session")
             session.testsfailed -= 1
@@ -372,8 +264,11 @@ class GateSession:
     def pytest_handlecrashitem(
         self, crashitem: str, report: pytest.TestReport, sched: Any
     ) -> None:
-        """Make a worker's crash an error of the test: it says nothing about the gate."""
-        if self._selected([crashitem]) is not None:
+        """Make a worker's crash an error of the test: it says nothing about the gate.
+
+        xdist reports it as a failure; pytest calls a failure an error if it is one of set-up.
+        """
+        if collection.selected_gates([crashitem], self.spec, self._figures) is not None:
             report.when = "setup"
 
     @pytest.hookimpl(tryfirst=True)
@@ -388,6 +283,8 @@ class GateSession:
 
     # End
 
+    # trylast makes this the innermost wrapper: the terminal's prints after it, whatever happened to
+    # the JUnit file, which is written within.
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_sessionfinish(
         self, session: pytest.Session
@@ -396,182 +293,59 @@ class GateSession:
 
         Workers do neither: they would write and send all reports again.
         """
-        if not xdist.is_worker(self._config):
-            self._decide(session)
-            self._write(session)
-        return (yield)
-
-    def _decide(self, session: pytest.Session) -> None:
-        self._leave_open(int(session.exitstatus))
-        # Tests that are skipped or left out fail nothing; what they would have decided is open.
-        if not session.exitstatus:
-            session.exitstatus = self._exit_code()
-        words = self._config.invocation_params.args
-        if (
-            not session.exitstatus
-            and self._result is None
-            and any(word.startswith("--refusal-candidate") for word in words)
-            and not self._config.option.collectonly
-        ):
-            session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
-
-    def _write(self, session: pytest.Session) -> None:
-        """Write the report files, and shorten the failures that pytest is about to print."""
-        run = self._result
-        if run:
-            self._written = list(self.result().write_reports(self.spec.reports))
-        is_stopped = session.exitstatus == pytest.ExitCode.INTERRUPTED
-        left = [*self._left()] if is_stopped else []
-        self._complete_junit(left)
-        if run:
-            # Only the terminal reporter defines the option.
-            reporter: Any = self._config.pluginmanager.get_plugin("terminalreporter")
-            if reporter and self._config.option.verbose < 1:
-                outcomes.say_once(reporter.stats.get("error", ()), run.summary.errors)
-                failed = reporter.stats.get("failed", ())
-                if outcomes.shorten(failed, run.summary.verdicts):
-                    # Without it, in CI pytest repeats whole messages in its short summary.
-                    self._config.option.force_short_summary = True
-
-    def _exit_code(self) -> int:
-        """The exit code of the answer; 0 for a run without gates, which only checks the judge."""
-        run = self._result
-        if run is None or not run.summary.manifest.gates.selected:
-            return 0
-        return run.decision.exit_code
-
-    def _leave_open(self, exit_code: int) -> None:
-        """Mark the run as undecided if pytest failed and no gate did, or if its folder is gone."""
-        run = self._result
-        if run is None or not run.summary.manifest.gates.selected:
-            return
-        if not RunFolder(run.folder).has_begun:
-            run.leave_open([f"run it again: its folder {run.folder} was removed"])
-        elif exit_code == pytest.ExitCode.INTERRUPTED:
-            run.leave_open(["run it again: it was interrupted"])
-        elif exit_code and self._exit_code() != pytest.ExitCode.TESTS_FAILED:
-            run.leave_open(
-                [
-                    f"see above why pytest ended with exit code {exit_code}: no gate failed"
-                ]
-            )
-
-    def _complete_junit(self, left: Sequence[str]) -> None:
-        """Add classes of gates and properties of the run to pytest's JUnit file, if there is one.
-
-        What an interrupted run has left becomes an entry, since gates without a verdict have none
-        and the file would look green.
-        """
-        # pytest's fixtures for attributes and properties of the suite do not work in workers.
-        xml: Any = self._config.stash.get(xml_key, None)
-        if xml is None:
-            return
-        for reporter in xml.node_reporters_ordered:
-            entry = reporter.to_xml()
-            name = class_name(
-                {item.get("name"): item.get("value") for item in entry.iter("property")}
-            )
-            if name:  # pytest's own is the path of the installed package
-                entry.set("classname", ".".join(filter(None, (xml.prefix, name))))
+        if xdist.is_worker(self._config):
+            return (yield)
+        session_end.set_exit_code(session, self._result)
         if self._result:
-            for name, value in run_properties(self._result.summary).items():
-                xml.add_global_property(name, value)
-        if left:
-            entry = xml.node_reporter("stopped")
-            entry.attrs = {"classname": CLASS, "name": "stopped", "time": "0.000"}
-            entry._add_simple(
-                "error", "stopped before it was complete", "\n".join(left)
+            self._remarks += self._result.write_reports(self.spec.reports)
+            session_end.shorten_messages(self._config, self._result.summary)
+        unfinished = self._unfinished_work()
+        xml: Any = self._config.stash.get(xml_key, None)
+        if xml:
+            is_stopped = session.exitstatus == pytest.ExitCode.INTERRUPTED
+            session_end.complete_junit(
+                xml, self._result, unfinished if is_stopped else []
             )
+        self._remarks[:0] = unfinished
+        try:
+            return (yield)
+        except OSError as fault:
+            if not xml:
+                raise
+            # A full disk; pytest would end with an internal error and without the table of gates.
+            self._remarks.append(f"{xml.logfile} could not be written: {fault}")
 
+    def _unfinished_work(self) -> list[str]:
+        """Lines on what an interrupted run has left to do."""
+        if not (self._prepared and self._result):
+            return []
+        gates, fresh = len(self._prepared.gates), self.spec.store.fresh
+        progress, summary = self._prepared.progress, self._result.summary
+        return [*terminal.unfinished_work(progress, summary, gates, fresh)]
+
+    # tryfirst makes this the outermost wrapper: the answer stands below what others print.
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_terminal_summary(
         self, terminalreporter: Any
     ) -> Generator[None, None, None]:
-        """Print the table of gates and the decision below the output of pytest and its plugins."""
+        """Print the table of gates and the decision, or what can be selected if no test was."""
         yield
-        option = self._config.option
+        option, result = self._config.option, self._result
+        lines: list[str] = []
         session: Any = self._config.pluginmanager.get_plugin("session")
         if session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
-            ids = [*self._judge_figures, *self.spec.ids]
-            for line in _unselected(option.keyword, option.markexpr, ids):
-                terminalreporter.write_line(line)
-        run = self._result
-        if run is None:
-            return
-        terminalreporter.write_sep("=", "refusal checks")
-        lines = [
-            *markdown.workflow_commands(run.summary),
-            *terminal.lines(
-                run.summary,
-                run.folder,
+            ids = [*self._figures, *self.spec.ids]
+            lines += collection.explain_no_tests(option.keyword, option.markexpr, ids)
+        if result:
+            terminalreporter.write_sep("=", "refusal checks")
+            lines += markdown.workflow_commands(result.summary)
+            lines += terminal.lines(
+                result.summary,
+                result.folder,
                 terminal.usable_width(self._config.get_terminal_writer().fullwidth),
                 max(0, option.verbose),
-                (*self._left(), *self._written),
+                self._remarks,
                 terminalreporter.hasmarkup,
-            ),
-        ]
+            )
         for line in lines:
             terminalreporter.write_line(line)
-
-    def _left(self) -> Iterator[str]:
-        """Lines on what an interrupted run has left to do."""
-        prepared, run = self._prepared, self._result
-        if prepared and run:
-            gates, fresh = len(prepared.gates), self.spec.store.fresh
-            yield from terminal.unfinished_work(
-                prepared.progress, run.summary, gates, fresh
-            )
-
-
-def _lacks_floors(item: pytest.Item) -> bool:
-    """True for the judge's test if no floors are set."""
-    callspec = getattr(item, "callspec", None)
-    return callspec is not None and callspec.params.get(FIGURE, "") is None
-
-
-def _unselected(keyword: str, markers: str, ids: Sequence[str]) -> Iterator[str]:
-    """List the gates that can be selected, if none was."""
-    given = {"-k": keyword, "-m": markers}
-    asked = " ".join(f"{option} {text!r}" for option, text in given.items() if text)
-    if not asked:
-        yield "run `refusal-checks init`, which writes the test file of gates: none is here"
-        return
-    parts = set(ids)
-    for name in ids:
-        parts.update(name.split("-"))
-    close = get_close_matches(keyword, parts)
-    meant = f'; did you mean "{close[0]}"?' if close else "."
-    yield clean(f"{asked} selects none of {len(ids)} gates{meant} They are:", 500)
-    yield from (f"  {name}" for name in ids[:40])
-    if ids[40:]:
-        yield f"  and {len(ids) - 40} more: --collect-only -q lists them all"
-
-
-def _layers(config: pytest.Config) -> list[Layer]:
-    """The command line's layers of keys; later ones win.
-
-    Raises:
-        UserError: a ``--set`` is malformed.
-    """
-    given = options.given(config)
-    layers = [parse_override(text) for text in given.get("set", ())]
-    for name, value in given.items():
-        if name in NAMED:
-            layers.append(option_layer(name, value, options.prefix(config)))
-    return layers
-
-
-@contextmanager
-def _usage_errors() -> Iterator[None]:
-    """End the session with pytest's exit code for usage errors (4) if the user's input is wrong."""
-    try:
-        yield
-    except (UserError, StoreError) as fault:
-        raise pytest.UsageError(clean_lines(str(fault))) from None
-    except Exception as fault:
-        place = extensions.extension_line(fault)
-        if not place:
-            raise
-        raise pytest.UsageError(
-            f"fix {place}: this extension raised {type(fault).__name__}: {clean(str(fault), 500)}"
-        ) from None

@@ -85,17 +85,6 @@ def test_a_gate_beside_them_uses_its_own_options(theirs: Project) -> None:
     assert len(theirs.asked(judge=True)) == 4
 
 
-def test_an_option_of_ours_that_a_conftest_py_declares_again_is_named(
-    project: Project,
-) -> None:
-    project.write(
-        "conftest.py",
-        "def pytest_addoption(parser):\n    parser.addoption('--refusal-seed')\n",
-    )
-    result = project.run(*INSTALLED)
-    refused(result, "remove the option from your conftest.py: *--refusal-seed")
-
-
 def test_what_init_wrote_is_collected_where_a_candidate_is_named(
     theirs: Project,
 ) -> None:

@@ -4,7 +4,7 @@ import xml.etree.ElementTree as ET
 
 import xmlschema
 
-from tests.plugin.conftest import Project, careless, in_both_modes
+from tests.plugin.conftest import UNVERIFIED, Project, careless, in_both_modes, shown
 from tests.support.project import saying
 from tests.support.report_runs import DATA
 
@@ -97,3 +97,12 @@ def test_gates_have_classes_of_their_own_by_any_name_and_errors_what_failures_ha
     found = (known["outcome"], known["max"], known["threshold_file"])
     assert found == ("error", "0.1", "gates.toml")
     assert "data_revision" in known
+
+
+def test_a_file_on_a_full_disk_costs_the_file_alone(project: Project) -> None:
+    result = project.gate("-k", "smoke_safe", "--junitxml", "/dev/full")
+    assert result.ret == UNVERIFIED
+    said = shown(result)
+    assert "/dev/full could not be written: [Errno 28] No space left" in said
+    assert "INTERNALERROR" not in said
+    assert "May it ship? NOT PROVEN" in said

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from refusal_checks.plugin import outcomes
-from refusal_checks.plugin.outcomes import gate_id
+from refusal_checks.plugin.collection import gate_id
 
 
 @pytest.mark.parametrize(
