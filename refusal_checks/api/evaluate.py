@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 import threading
 from collections.abc import Collection
@@ -16,13 +17,19 @@ from refusal_checks.config.tables import NAMED
 from refusal_checks.core.errors import EngineStartError, UserError, require_known
 from refusal_checks.reports import formats
 from refusal_checks.results import project
-from refusal_checks.results.events import Event, Listener, Notice
+from refusal_checks.results.events import Event, Judged, Listener, Notice
 from refusal_checks.run.inputs import COMMANDS, Folders, choose_folders, read_inputs
 from refusal_checks.run.pipeline import Pipeline
 from refusal_checks.run.recorder import Recorder
 
 if TYPE_CHECKING:
     from refusal_checks.run.run_session import RunSession
+
+
+# Programs that embed ``evaluate`` choose what to do with it; without a handler, logging would print
+# to stderr.
+_LOGGER = logging.getLogger("refusal_checks")
+_LOGGER.addHandler(logging.NullHandler())
 
 
 class Interrupted(KeyboardInterrupt):
@@ -129,7 +136,7 @@ def _has_loop() -> bool:
 
 
 class EventHub:
-    """Passes events to the caller's listener.
+    """Passes events to the caller's listener, and their lines to the package's logger.
 
     If the listener raises, it gets no further events and the run goes on; ``raise_fault`` raises
     the exception at the end.
@@ -142,7 +149,10 @@ class EventHub:
         self._telling = threading.RLock()
 
     def tell(self, event: Event) -> None:
+        # One event a prompt is too much for a log's usual level.
+        level = logging.DEBUG if isinstance(event, Judged) else logging.INFO
         with self._telling:
+            _LOGGER.log(level, "%s", event)
             if self._listener is not None and self._fault is None:
                 try:
                     self._listener(event)

@@ -325,9 +325,16 @@ def test_reports_of_the_spec_are_written(spec: RunSpec, tmp_path: Path) -> None:
     assert not Path("other.html").exists()
 
 
-def test_events_come_in_order(spec: RunSpec) -> None:
+def test_events_come_in_order_and_their_lines_are_logged(
+    spec: RunSpec, caplog: pytest.LogCaptureFixture
+) -> None:
     seen: list[Event] = []
+    caplog.set_level("DEBUG", "refusal_checks")
     result = evaluate(spec, seen.append)
+    logged = [entry for entry in caplog.records if entry.name == "refusal_checks"]
+    assert [entry.getMessage() for entry in logged] == [str(event) for event in seen]
+    levels = {entry.levelname for entry in logged if "judged" not in entry.getMessage()}
+    assert levels == {"INFO"}
     events = [event for event in seen if not isinstance(event, Notice)]
     kinds = [type(event) for event in events]
     assert kinds == [Prepared, *[Judged] * (1 + len(ROWS)), Decided, Ended]
