@@ -21,6 +21,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from refusal_checks.cli import application
+from refusal_checks.plugin.configuration import run_folders
 from refusal_checks.plugin.options import given
 from refusal_checks.plugin.session import GateSession
 from refusal_checks.run.inputs import read_inputs
@@ -240,4 +241,4 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if given(session.config):
         gates = GateSession(session.config)
         if gates.spec.candidate.model:
-            read_inputs(gates.spec, gates.folders)
+            read_inputs(gates.spec, run_folders(session.config, gates.spec))
