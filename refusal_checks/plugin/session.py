@@ -25,7 +25,7 @@ from _pytest.junitxml import xml_key
 from refusal_checks.benchmarks import Benchmark
 from refusal_checks.config import toml_file
 from refusal_checks.config.run_spec import RunSpec
-from refusal_checks.core.errors import DataError
+from refusal_checks.core.errors import DataError, EngineStartError
 from refusal_checks.core.text import clean_lines
 from refusal_checks.plugin import (
     collection,
@@ -178,7 +178,7 @@ class GateSession:
 
         try:
             # HTTP and templates, which collection need not import
-            from refusal_checks.api.evaluate import NotStartedError, evaluate
+            from refusal_checks.api.evaluate import evaluate
 
             with configuration.usage_errors(missing_file):
                 self._result = evaluate(
@@ -196,8 +196,8 @@ class GateSession:
             if self._result:
                 why = "interrupted; see below what is done"
             raise _Stopped(why, pytest.ExitCode.INTERRUPTED) from None
-        except NotStartedError as fault:
-            self._result = fault.result
+        except EngineStartError as fault:
+            self._result = getattr(fault, "result", None)
             raise _Stopped(clean_lines(str(fault)), EXIT_ENGINE) from None
 
     def result(self) -> RunResult:
