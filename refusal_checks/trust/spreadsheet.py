@@ -7,14 +7,19 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from io import StringIO
 
+from refusal_checks.core.text import HIDDEN
+
 _FORMULA = "=+@＝＋－＠-"
 """A cell that starts with one of these may be read as a formula."""
 
 _QUOTE = "'"
 """In front of such a cell it marks text; spreadsheets hide it or show it."""
 
-_DROPPED = frozenset("\"'\u200b\u200c\u200d\u200e\u200f\u2060\ufeff")
-"""What may stand in front of a formula beside white space: quotes, invisible characters."""
+_JOINERS = "\u200c\u200d"
+"""Invisible, but Persian, Bengali and emoji are spelled with them."""
+
+_DROPPED = frozenset(f"\"'{_JOINERS}")
+"""What may stand in front of a formula beside white space."""
 
 _ENDS = frozenset("\n;|\t")
 """What may end a cell. A spreadsheet whose separator is not the comma (in much of the world it is
@@ -27,11 +32,16 @@ _LONGEST = 15_000
 def guarded(text: str) -> str:
     """Make text a safe cell: never a formula, no control characters, not too long.
 
+    Bidirectional marks and other invisible characters become U+FFFD, so that people judge the text
+    that the model wrote and not a reordered one.
+
     It is safe for spreadsheets with another separator, too: whatever might be read as a formula
     gets a leading quote.
     """
     kept = "".join(
-        char for char in text if char == "\n" or unicodedata.category(char) != "Cc"
+        _visible(char)
+        for char in text
+        if char == "\n" or unicodedata.category(char) != "Cc"
     )
     if len(kept) > _LONGEST:
         half = _LONGEST // 2
@@ -39,6 +49,12 @@ def guarded(text: str) -> str:
         kept = f"{kept[:half]}\n[... {left_out} characters ...]\n{kept[-half:]}"
     begins = zip(kept, _begins_formula(kept), strict=True)
     return "".join(_QUOTE + char if is_formula else char for char, is_formula in begins)
+
+
+def _visible(char: str) -> str:
+    if char == "\n" or char in _JOINERS:
+        return char
+    return "\ufffd" if unicodedata.category(char) in HIDDEN else char
 
 
 def _begins_formula(text: str) -> list[bool]:

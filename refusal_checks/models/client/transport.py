@@ -266,7 +266,7 @@ async def _content(
     encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
     if encoding not in ("", "identity"):
         raise EndpointError(
-            f"{response.url}: have the server send plain replies: this one is encode_json by "
+            f"{response.url}: have the server send plain replies: this one is encoded as "
             f"{encoding[:40]!r}, which was not requested"
         )
     body = bytearray()

@@ -40,6 +40,7 @@ def test_a_formula_becomes_text(text: str) -> None:
 
 NESTED = st.text(alphabet=[*"=+-@;|\"',a1 \n\t", "＝", "\u00a0", "\u200b"], max_size=12)
 SEPARATORS = ";\t|,"
+INVISIBLE = {"Cf", "Cs", "Co", "Cn"}
 
 
 @example('";=1+1')
@@ -56,9 +57,28 @@ def test_no_separator_makes_a_formula_of_a_cell(text: str) -> None:
                 separator
             )
     cell = list(csv.reader(io.StringIO(written, newline="")))[1][1]
-    kept = [char for char in text if char == "\n" or unicodedata.category(char) != "Cc"]
+    kept = [
+        "\ufffd" if unicodedata.category(char) in INVISIBLE else char
+        for char in text
+        if char == "\n" or unicodedata.category(char) != "Cc"
+    ]
     assert cell.replace("'", "") == "".join(kept).replace("'", "")
     assert written.startswith('"key","text","label"\r\n')
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\u202eon\u202c", "\ufffdon\ufffd"),
+        ("\u2067a\u2069\U000e0061", "\ufffda\ufffd\ufffd"),
+        ("\ud800\ue000", "\ufffd\ufffd"),
+        ("\ufeff=1", "\ufffd=1"),
+        ("\u200d=1", "'\u200d=1"),
+        ("می\u200cخواهم 👩\u200d🔬", "می\u200cخواهم 👩\u200d🔬"),
+    ],
+)
+def test_nothing_in_a_cell_is_invisible_or_reordered(text: str, shown: str) -> None:
+    assert guarded(text) == shown
 
 
 def test_a_long_text_keeps_its_head_and_tail_and_quotes_make_no_cell_too_long() -> None:

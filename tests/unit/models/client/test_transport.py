@@ -219,9 +219,7 @@ def test_a_compressed_reply_which_nobody_asked_for_is_not_unpacked(
 ) -> None:
     with FakeServer() as server:
         server.raw = sending(gzip.compress(REPLY), **{"Content-Encoding": encoding})
-        with pytest.raises(
-            EndpointError, match=f"encode_json by '{encoding}'"
-        ) as caught:
+        with pytest.raises(EndpointError, match=f"encoded as '{encoding}'") as caught:
             post(server.url)
     assert not isinstance(caught.value, TransientError)
 
