@@ -126,7 +126,7 @@ def check_store(inputs: Inputs, servers: Servers) -> list[str]:
     if not inputs.store.is_file():
         return [f"{inputs.store}: none yet"]
     with Store(inputs.store) as store:
-        answers = store.contents().completions
+        answers = store.count_completions()
     return [f"{inputs.store}: {count(answers, 'answer')}"]
 
 

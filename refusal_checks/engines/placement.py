@@ -120,7 +120,7 @@ class EngineNeed:
     classifies: bool = False
 
     @property
-    def on_each_gpu(self) -> float:
+    def gib_per_gpu(self) -> float:
         """GiB of weights on each GPU; 0 if unknown."""
         return (self.weights or 0.0) / self.parallel.shards
 
@@ -203,24 +203,24 @@ def place(
     # Ray, or other machines, carry what is spread over more GPUs than there are here.
     most = len(devices.ids) if devices.kind == "gpu" else math.inf
     here = [need for need in needs if need.parallel.ranks <= most]
-    kind, why = _kind(devices, here, needs, request)
+    kind, why = _choose_kind(devices, here, needs, request)
     candidates = [need for need in here if need.answers]
     judges = [need for need in here if not need.answers]
     groups = [(devices, here)]
     if kind == "turns":
         groups = [(devices, candidates), (devices, judges)]
     elif request.candidate_devices or request.judge_devices:
-        groups = _named(devices, candidates, judges, request)
+        groups = _split_by_role(devices, candidates, judges, request)
     places = dict.fromkeys(needs, WHOLE_MACHINE)
     for turn, (part, group) in enumerate(groups):
-        for need, assigned in _at_once(part, group).items():
+        for need, assigned in _place_group(part, group).items():
             places[need] = replace(assigned, turn=turn if kind == "turns" else 0)
     words = ", ".join(f"{need}{where}" for need, where in places.items())
     why = f"{words}, on {devices.name}: {why}"
     return Placement(kind, why, tuple(places.values()))
 
 
-def _kind(
+def _choose_kind(
     devices: Devices,
     here: Sequence[EngineNeed],
     needs: Sequence[EngineNeed],
@@ -270,11 +270,11 @@ def _fit(devices: Devices, needs: Sequence[EngineNeed]) -> bool:
 
 def _least(devices: Devices, need: EngineNeed) -> float:
     """The smallest share of a GPU's memory with which an engine works, or the user's."""
-    size = need.on_each_gpu + OVERHEAD[need.classifies]
+    size = need.gib_per_gpu + OVERHEAD[need.classifies]
     return need.parallel.memory or size / (devices.memory or math.inf)
 
 
-def _named(
+def _split_by_role(
     devices: Devices,
     candidates: list[EngineNeed],
     judges: list[EngineNeed],
@@ -310,21 +310,21 @@ def _named(
     return parts
 
 
-def _at_once(devices: Devices, needs: Sequence[EngineNeed]) -> Places:
+def _place_group(devices: Devices, needs: Sequence[EngineNeed]) -> Places:
     """Place engines that run at the same time, on GPUs of their own if there are enough."""
     if devices.kind == "cpu":
-        return _on_cores(devices, needs)
+        return _share_cores(devices, needs)
     if not _have_own_gpus(devices, needs):
-        return _on_gpus(devices, needs)
+        return _share_gpus(devices, needs)
     places: Places = {}
     ids = devices.ids
     for need in needs:
         own, ids = ids[: need.parallel.ranks], ids[need.parallel.ranks :]
-        places |= _on_gpus(replace(devices, ids=own), [need])
+        places |= _share_gpus(replace(devices, ids=own), [need])
     return places
 
 
-def _on_gpus(devices: Devices, needs: Sequence[EngineNeed]) -> Places:
+def _share_gpus(devices: Devices, needs: Sequence[EngineNeed]) -> Places:
     """Share the same GPUs: each engine gets the least that it needs and an equal part of the rest.
 
     A classifier, which keeps no cache, gets none of the rest. Where the size of each cache is
@@ -363,7 +363,7 @@ def _cache(devices: Devices, need: EngineNeed, share: float) -> float | None:
         return 0.5
     # CUDA, activations, and the probabilities of 1,024 answers at once, else of 256.
     working = 8.0 if devices.memory >= LARGE else 3.0
-    cache = math.floor(10 * (share * devices.memory - need.on_each_gpu - working)) / 10
+    cache = math.floor(10 * (share * devices.memory - need.gib_per_gpu - working)) / 10
     return cache if cache >= LEAST_CACHE else None
 
 
@@ -378,7 +378,7 @@ def _require_room(devices: Devices, needs: Sequence[EngineNeed]) -> None:
             )
     # Where the user says a share, weights may take less: they may be quantised.
     sized = [need for need in needs if not need.parallel.memory]
-    least = sum(need.on_each_gpu + 1 for need in sized)
+    least = sum(need.gib_per_gpu + 1 for need in sized)
     if devices.memory and least > _usable(devices) * devices.memory:
         raise UserError(
             "use smaller models, or more or larger GPUs, over which --set candidate.args="
@@ -404,7 +404,7 @@ def _cpu_memory(needs: Sequence[EngineNeed]) -> float:
     return sum((need.weights or 0.0) + CPU_OVERHEAD + LEAST_CACHE for need in needs)
 
 
-def _on_cores(devices: Devices, needs: Sequence[EngineNeed]) -> Places:
+def _share_cores(devices: Devices, needs: Sequence[EngineNeed]) -> Places:
     """Share a few cores between all engines, which are rarely busy at once; divide more cores.
 
     A classifier beside a generating model gets all cores, and one thread.

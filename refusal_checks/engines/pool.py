@@ -154,7 +154,7 @@ class Engines(Servers):
     def start(self, say: Say, turn: int = 0) -> None:
         self._turn = turn
         self.stop()
-        self._start(self._of_turn(), say)
+        self._start(self._engines_of_turn(), say)
 
     def _start(self, engines: Sequence[EngineProcess], say: Say) -> None:
         """Start engines and wait until they are ready."""
@@ -181,11 +181,11 @@ class Engines(Servers):
                 if loading:
                     time.sleep(POLL)
 
-    def _of_turn(self) -> list[EngineProcess]:
+    def _engines_of_turn(self) -> list[EngineProcess]:
         return [process for process in self._placed if process.place.turn == self._turn]
 
     async def ready(self, models: Iterable[Model] | None = None) -> None:
-        awaited = self._of_turn()
+        awaited = self._engines_of_turn()
         if models is not None and not any(each.place.loads_alone for each in awaited):
             specs = _specs(models)
             awaited = [process for process in awaited if process.spec in specs]

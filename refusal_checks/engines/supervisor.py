@@ -35,7 +35,9 @@ def main(cores: str, vital: str, *command: str) -> int:
     """Run the command until it ends or standard input closes, then kill the whole group."""
     if cores != "all" and hasattr(os, "sched_setaffinity"):  # macOS has none
         os.sched_setaffinity(0, map(int, cores.split(",")))
-    _handle(signal.SIG_IGN)  # must survive the SIGTERM that it sends to its own group
+    _set_handlers(
+        signal.SIG_IGN
+    )  # must survive the SIGTERM that it sends to its own group
     # A short name: the path of a socket has at most 107 characters.
     folder = tempfile.mkdtemp(prefix="vllm-")  # for this user alone
     server = subprocess.Popen(
@@ -43,7 +45,7 @@ def main(cores: str, vital: str, *command: str) -> int:
         env={**os.environ, "TMPDIR": folder},
         stdin=subprocess.DEVNULL,
         stdout=sys.stderr,
-        preexec_fn=lambda: _handle(signal.SIG_DFL),
+        preexec_fn=lambda: _set_handlers(signal.SIG_DFL),
     )
     threading.Thread(target=_end_with_input, args=(server, folder), daemon=True).start()
     status = _wait(server, vital)
@@ -59,7 +61,7 @@ def _end_group(folder: str) -> None:
     os.killpg(0, signal.SIGKILL)
 
 
-def _handle(how: signal.Handlers) -> None:
+def _set_handlers(how: signal.Handlers) -> None:
     signal.signal(signal.SIGTERM, how)
     signal.signal(signal.SIGINT, how)
 
@@ -72,7 +74,7 @@ def _wait(server: subprocess.Popen[bytes], vital: str) -> int:
             return server.wait(WATCH)
         if vital:
             vital_processes |= _children(server.pid, vital)
-        if not all(map(_lives, vital_processes)):
+        if not all(map(_is_alive, vital_processes)):
             with suppress(subprocess.TimeoutExpired):
                 return server.wait(VITAL_GRACE)
             print(f"a process {vital} has ended: ending its server", file=sys.stderr)
@@ -90,7 +92,7 @@ def _children(server: int, vital: str) -> set[psutil.Process]:
     return children
 
 
-def _lives(process: psutil.Process) -> bool:
+def _is_alive(process: psutil.Process) -> bool:
     """True unless the process has ended, even if its name cannot be read right now."""
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE

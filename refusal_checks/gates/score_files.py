@@ -27,7 +27,7 @@ from refusal_checks.core.layout import told_apart
 from refusal_checks.core.prompts import Kind, Prompt
 from refusal_checks.core.records import Record
 from refusal_checks.core.text import in_a_row
-from refusal_checks.io.files import FILE_NAME, is_file_name, read_seal, sealed
+from refusal_checks.io.files import FILE_NAME, append_seal, is_file_name, read_seal
 from refusal_checks.io.store import content_key
 from refusal_checks.metrics import Metric, group_by_prompt, score_limits
 from refusal_checks.metrics.statistics.intervals import Estimate
@@ -149,7 +149,7 @@ def dump(scores: Scores) -> str:
 
 def parts(scores: Scores, prompts: Iterable[tuple[str, PromptScores]]) -> Iterator[str]:
     """Yield the same text in parts; prompts come in id order and need not be in memory."""
-    return sealed(_unsealed(scores, prompts))
+    return append_seal(_unsealed(scores, prompts))
 
 
 def _unsealed(

@@ -40,18 +40,18 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
     if path.suffix == ".parquet":
         rows = parquet.rows(parquet.read_table(BytesIO(content), path))
     elif path.suffix == ".json":
-        rows = _objects(path, _decoded(path, content))
+        rows = _objects(path, _decode(path, content))
     elif path.suffix in (".jsonl", ".ndjson"):
-        rows = _json_lines(path, _decoded(path, content))
+        rows = _json_lines(path, _decode(path, content))
     else:
-        rows = _csv_rows(path, _decoded(path, content))
+        rows = _csv_rows(path, _decode(path, content))
     read = list(rows)
     if not read:
         raise DataError(f"{path}: add rows: it has none")
     return read
 
 
-def _decoded(path: Path, content: bytes) -> str:
+def _decode(path: Path, content: bytes) -> str:
     content = content.removeprefix(BOM_UTF8)
     try:
         return content.decode()
@@ -95,7 +95,7 @@ def _json_lines(path: Path, text: str) -> Iterator[dict[str, Any]]:
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
-        row = _parsed(path, line, number)
+        row = _parse(path, line, number)
         if not isinstance(row, dict):
             raise DataError(
                 f"{path}: line {number}: write a JSON object on each line, or name the file .json "
@@ -105,7 +105,7 @@ def _json_lines(path: Path, text: str) -> Iterator[dict[str, Any]]:
 
 
 def _objects(path: Path, text: str) -> list[dict[str, Any]]:
-    rows = _parsed(path, text)
+    rows = _parse(path, text)
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise DataError(
             f"{path}: write a list of JSON objects, or name it .jsonl if each line is one"
@@ -113,7 +113,7 @@ def _objects(path: Path, text: str) -> list[dict[str, Any]]:
     return rows
 
 
-def _parsed(path: Path, text: str, number: int = 1) -> Any:
+def _parse(path: Path, text: str, number: int = 1) -> Any:
     """Parse JSON that begins in a line of a file."""
     try:
         return parse_json(text, unique=True)

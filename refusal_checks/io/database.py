@@ -69,7 +69,7 @@ class Database:
         except StoreError:
             self.close()
             raise
-        self._identity = self._on_disk()
+        self._identity = self._find_file()
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -77,7 +77,7 @@ class Database:
         if self._db.in_transaction:
             yield
             return
-        if self._identity and self._on_disk() != self._identity:
+        if self._identity and self._find_file() != self._identity:
             # SQLite keeps writing to a file that has lost its name.
             raise self.error("it was removed or replaced while it was in use", "GONE")
         self.execute("BEGIN IMMEDIATE")
@@ -109,7 +109,7 @@ class Database:
         message = "; ".join([problem, *remedies, other])
         return StoreError(f"the store {self.path}: {message}")
 
-    def _on_disk(self) -> tuple[int, int] | None:
+    def _find_file(self) -> tuple[int, int] | None:
         """Device and number of the file that its path names; None if there is none."""
         try:
             status = self.path.stat()

@@ -122,7 +122,7 @@ def blame(extension: Extension) -> Iterator[None]:
         if extension.origin == OWN:
             raise
         raise ExtensionError(
-            f"extension {extension.origin}: {_shown(fault)}"
+            f"extension {extension.origin}: {_describe_fault(fault)}"
         ) from fault
 
 
@@ -168,7 +168,8 @@ def _load_point(point: EntryPoint) -> Extension:
         module = point.load()
     except (Exception, SystemExit) as fault:
         raise ExtensionError(
-            f"extension {where}: repair or uninstall it; importing it failed: {_shown(fault)}"
+            f"extension {where}: repair or uninstall it; importing it failed: "
+            f"{_describe_fault(fault)}"
         ) from fault
     if not isinstance(module, ModuleType):
         raise ExtensionError(f"extension {where}: its entry point must name a module")
@@ -219,12 +220,12 @@ def _run(path: Path, shown: str) -> Extension:
     except (Exception, SystemExit) as fault:
         del sys.modules[module.__name__]
         raise ExtensionError(
-            f"extension {shown}: importing it failed: {_shown(fault)}"
+            f"extension {shown}: importing it failed: {_describe_fault(fault)}"
         ) from fault
     return Extension(path.stem, shown, module, hashlib.sha256(content).hexdigest())
 
 
-def _shown(fault: BaseException) -> str:
+def _describe_fault(fault: BaseException) -> str:
     """Describe an exception in one line, with the place where it was raised."""
     text = f"{type(fault).__name__}: {fault}"
     if isinstance(fault, SyntaxError):  # which has its place

@@ -87,12 +87,12 @@ def replace_file(path: Path) -> Iterator[Path]:
         OSError: the file cannot be written; its ``filename`` is the path.
     """
     if path.exists() and not path.is_file() and not path.is_dir():
-        with _naming(path, path):
+        with _name_file_in_errors(path, path):
             yield path
         return
     # Nobody can guess the name and lay a link there.
     draft = path.parent / f".{secrets.token_hex(8)}.tmp"
-    with _naming(path, draft):
+    with _name_file_in_errors(path, draft):
         path.parent.mkdir(parents=True, exist_ok=True)
         # Read by whom the folder lets in: a run's folder by its owner alone, a report by CI.
         draft.touch(0o666 & path.parent.stat().st_mode, exist_ok=False)
@@ -108,7 +108,7 @@ def replace_file(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def _naming(path: Path, draft: Path) -> Iterator[None]:
+def _name_file_in_errors(path: Path, draft: Path) -> Iterator[None]:
     """Make an OSError of writing a draft name the file; those of other files pass."""
     try:
         yield
@@ -154,7 +154,7 @@ def write_json(path: Path, value: object) -> FileDigest:
 _SEAL = re.compile(rb'\n *"sha256": "([0-9a-f]{64})"\n}\n?\Z')
 
 
-def sealed(parts: Iterable[str]) -> Iterator[str]:
+def append_seal(parts: Iterable[str]) -> Iterator[str]:
     """End a JSON object with the SHA-256 digest of all that comes before it, as ``sha256``.
 
     The parts end with the comma after the last member, and a line feed. So
@@ -168,7 +168,7 @@ def sealed(parts: Iterable[str]) -> Iterator[str]:
 
 
 def read_seal(content: bytes) -> str:
-    """Return the digest at the end of a file that ``sealed`` wrote.
+    """Return the digest at the end of a file that ``append_seal`` wrote.
 
     Raises:
         ValueError: there is none, or the file has changed since.

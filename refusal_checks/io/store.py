@@ -10,7 +10,6 @@ import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Self
@@ -40,14 +39,6 @@ TABLES: Mapping[str, TypeAdapter[Any]] = {
 }
 
 _CHUNK = 500  # SQLite's oldest limit on variables in a statement is 999
-
-
-@dataclass(frozen=True)
-class Contents:
-    """How much a store holds."""
-
-    completions: int
-    judgements: int
 
 
 class Generation(NamedTuple):
@@ -81,7 +72,7 @@ class Store:
         self.path = path
         self.changed = 0
         self._retry_unfinished = retry_unfinished
-        self._db = Database(path, FORMAT, tuple(TABLES), _create)
+        self._db = Database(path, FORMAT, tuple(TABLES), _create_tables)
         self.close = self._db.close
 
     def __enter__(self) -> Self:
@@ -107,7 +98,7 @@ class Store:
         return self._read("judgements", keys)
 
     def judged_keys(self, keys: Iterable[str]) -> set[str]:
-        return {key for key, _ in self._sound("judgements", keys)}
+        return {key for key, _ in self._read_sound_rows("judgements", keys)}
 
     def add_completions(self, completions: Mapping[str, Completion]) -> None:
         """Store completions, all or none; the first complete one under a key stays."""
@@ -127,7 +118,7 @@ class Store:
             for chunk in _chunks(keys):
                 query = (
                     "SELECT min(written), max(written) FROM completions "
-                    f"WHERE key IN ({_marks(chunk)})"
+                    f"WHERE key IN ({_placeholders(chunk)})"
                 )
                 first, last = self._db.execute(query, chunk).fetchone()
                 if first is not None:
@@ -162,27 +153,24 @@ class Store:
         with self._db.faults(), self._db.transaction():
             yield
 
-    def contents(self) -> Contents:
-        counts = []
+    def count_completions(self) -> int:
         with self._db.faults():
-            for table in TABLES:
-                query = f"SELECT count(*) FROM {table}"
-                counts.append(self._db.execute(query).fetchone()[0])
-        return Contents(*counts)
-
-    def size(self) -> int:
-        """Bytes that the store takes on disk, with its write-ahead log."""
-        files = self.path, self.path.with_name(f"{self.path.name}-wal")
-        return sum(file.stat().st_size for file in files if file.is_file())
+            query = "SELECT count(*) FROM completions"
+            count: int = self._db.execute(query).fetchone()[0]
+        return count
 
     def _read(self, table: str, keys: Iterable[str]) -> dict[str, Any]:
         parse = TABLES[table].validate_json
         try:
-            return {key: parse(value) for key, value in self._sound(table, keys)}
+            return {
+                key: parse(value) for key, value in self._read_sound_rows(table, keys)
+            }
         except ValidationError:  # it quotes what it cannot read
             raise self._db.error(f"one of its {table} cannot be parsed") from None
 
-    def _sound(self, table: str, keys: Iterable[str]) -> list[tuple[str, bytes]]:
+    def _read_sound_rows(
+        self, table: str, keys: Iterable[str]
+    ) -> list[tuple[str, bytes]]:
         """The rows of these keys that are unchanged since they were written; others are deleted."""
         sound: list[tuple[str, bytes]] = []
         changed: list[tuple[str]] = []
@@ -191,7 +179,7 @@ class Store:
                 # Bytes that are not UTF-8 would stop the reading of all rows.
                 query = (
                     f"SELECT key, CAST(value AS BLOB), digest FROM {table} "
-                    f"WHERE key IN ({_marks(chunk)})"
+                    f"WHERE key IN ({_placeholders(chunk)})"
                 )
                 for key, value, digest in self._db.execute(query, chunk):
                     if digest == _digest(key, value):
@@ -229,7 +217,7 @@ def _chunks(keys: Iterable[str]) -> Iterator[list[str]]:
         yield chunk
 
 
-def _marks(chunk: Sequence[str]) -> str:
+def _placeholders(chunk: Sequence[str]) -> str:
     return ",".join("?" * len(chunk))
 
 
@@ -238,7 +226,7 @@ def _digest(key: str, value: bytes) -> bytes:
     return hashlib.blake2b(value, digest_size=8, key=key.encode()[:64]).digest()
 
 
-def _create(execute: Execute) -> None:
+def _create_tables(execute: Execute) -> None:
     """Create the tables.
 
     They keep SQLite's row ids: rows have a thousand bytes or more, and without row ids most would

@@ -44,8 +44,8 @@ class StoreLock:
         """
         begun = time.monotonic()
         said = ""
-        while not self._try():
-            who = self._who()
+        while not self._try_to_lock():
+            who = self._read_holder()
             if who != said:
                 said = who
                 say(
@@ -74,7 +74,7 @@ class StoreLock:
                 self._holder.unlink()
             self._lock.release()
 
-    def _try(self) -> bool:
+    def _try_to_lock(self) -> bool:
         try:
             make_private_folder(self._store.parent)
             self._lock.acquire(blocking=False)
@@ -88,7 +88,7 @@ class StoreLock:
             ) from fault
         return True
 
-    def _who(self) -> str:
+    def _read_holder(self) -> str:
         with suppress(OSError):
             return clean(
                 self._holder.read_text(encoding="utf-8", errors="replace"), 300

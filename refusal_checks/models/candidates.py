@@ -144,7 +144,7 @@ class ServedCandidate:
         except FilteredError:
             return [Completion("", FILTERED)] * count
         except EndpointError as fault:
-            return [_unanswered(fault)] * count
+            return [_make_invalid(fault)] * count
 
     def messages(self, prompt: Prompt) -> tuple[Message, ...]:
         """The messages to send: first the run's system prompt, merged with the prompt's own."""
@@ -182,11 +182,11 @@ class OptionScorer(ServedCandidate):
             use = "use --set multiple_choice.scoring=text in place of logprob"
             raise ModelError(f"{use}: {fault}") from None
         except EndpointError as fault:
-            return [_unanswered(fault)]
-        return [_chosen(labels)]
+            return [_make_invalid(fault)]
+        return [_choose_letter(labels)]
 
 
-def _chosen(labels: LabelProbabilities) -> Answer:
+def _choose_letter(labels: LabelProbabilities) -> Answer:
     """The most probable letter, then a line with the probabilities of all."""
     probabilities = labels.probabilities
     shown = ", ".join(f"{label} {value:.4f}" for label, value in probabilities.items())
@@ -199,7 +199,7 @@ def _chosen(labels: LabelProbabilities) -> Answer:
     return Completion(f"{letters[0]}\n{detail}", "stop", 1, math.log(best))
 
 
-def _unanswered(fault: EndpointError) -> Invalid:
+def _make_invalid(fault: EndpointError) -> Invalid:
     reason = Reason.ENGINE_ERROR
     if isinstance(fault, PromptTooLongError):
         reason = Reason.PROMPT_TOO_LONG

@@ -47,16 +47,16 @@ def describe_model(model: Model, served_name: str = "") -> dict[str, Any]:
     if isinstance(model, Attached):
         return {"version": f"{model.url}#{served_name or model.model}", **settings}
     return {
-        "version": _version(model),
+        "version": _find_version(model),
         "args": list(model.args),
-        "files": _files(model),
+        "files": _digest_files(model),
         **settings,
-        "adapter": _adapter(model),
+        "adapter": _describe_adapter(model),
         "engine_command": list(model.program),
     }
 
 
-def _version(model: Served) -> str:
+def _find_version(model: Served) -> str:
     if model.weights:
         return f"made:{model.weights.key}"
     if Path(model.path).is_dir():
@@ -66,7 +66,7 @@ def _version(model: Served) -> str:
     return _commit_on_hub(model.path, revision) or cached_commit(model.path, revision)
 
 
-def _files(model: Served) -> dict[str, str]:
+def _digest_files(model: Served) -> dict[str, str]:
     """Digests of the files that arguments name, such as a chat template."""
     digests = {}
     for argument in model.args:
@@ -77,7 +77,7 @@ def _files(model: Served) -> dict[str, str]:
     return digests
 
 
-def _adapter(model: Served) -> str:
+def _describe_adapter(model: Served) -> str:
     """The adapter's name with its fingerprint: manifests compare judges by it, not by its name."""
     for argument in model.args:
         name, _, folder = argument.partition("=")
@@ -102,12 +102,12 @@ def _fingerprint(folder: str) -> str:
             digest.update(hashlib.sha256(path.read_bytes()).digest())
         else:
             digest.update(f"{path.stat().st_size} {path.stat().st_mtime_ns}".encode())
-            for part in _parts(path):
+            for part in _read_parts(path):
                 digest.update(part)
     return f"sha256:{digest.hexdigest()}"
 
 
-def _parts(path: Path) -> Iterator[bytes]:
+def _read_parts(path: Path) -> Iterator[bytes]:
     last = path.stat().st_size - _PART
     with path.open("rb") as file:
         for number in range(_PARTS):

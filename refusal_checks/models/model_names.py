@@ -136,7 +136,7 @@ def parse_candidate(
         raise ModelError(
             f"--candidate {shown}: use --judge {shown}, since this is a judge"
         )
-    return _model(name, options, "--candidate")
+    return _parse_model(name, options, "--candidate")
 
 
 def parse_judge(name: str, options: ModelOptions = ModelOptions()) -> JudgeModel:
@@ -148,18 +148,18 @@ def parse_judge(name: str, options: ModelOptions = ModelOptions()) -> JudgeModel
             "judge"
         )
     if name.startswith(MODERATION):
-        return _moderation(name, options)
-    return _model(name, options, "--judge")
+        return _parse_moderation(name, options)
+    return _parse_model(name, options, "--judge")
 
 
-def _moderation(name: str, options: ModelOptions) -> Attached:
+def _parse_moderation(name: str, options: ModelOptions) -> Attached:
     url = name.removeprefix(MODERATION)
     if not url.startswith(("http://", "https://")):
         raise ModelError(
             f"--judge {_hide_secrets(name)}: write {MODERATION}URL#MODEL, such as "
             f"{MODERATION}https://api.openai.com/v1#omni-moderation-latest"
         )
-    return replace(_attached(url, options, "--judge"), name=name, moderates=True)
+    return replace(_parse_url(url, options, "--judge"), name=name, moderates=True)
 
 
 _HOSTED = re.compile(r"(openai|anthropic)/((?:gpt-[345]|chatgpt|o[134]|claude).*)")
@@ -167,13 +167,13 @@ _HOSTED_URL = r"https://api.\1.com/v1#\2"
 """Models that only their makers serve, by the names that other tools give them."""
 
 
-def _model(name: str, options: ModelOptions, option: str) -> Served | Attached:
+def _parse_model(name: str, options: ModelOptions, option: str) -> Served | Attached:
     if name.startswith(("http://", "https://")):
-        return _attached(name, options, option)
+        return _parse_url(name, options, option)
     base, _, adapter = name.rpartition("@")
     if not (base and adapter) or expand_home(name).exists():
-        return _served(name, name, options, option)
-    model = _served(name, base, options, option)
+        return _parse_served(name, name, options, option)
+    model = _parse_served(name, base, options, option)
     if "--lora-modules" not in options.args:
         raise ModelError(
             f"{option} {_hide_secrets(name)}: name the adapter's folder with "
@@ -213,11 +213,11 @@ def _no_such_model(name: str, option: str) -> ModelError:
     )
 
 
-def _served(name: str, base: str, options: ModelOptions, option: str) -> Served:
+def _parse_served(name: str, base: str, options: ModelOptions, option: str) -> Served:
     """Parse ``base``, a name without its adapter."""
     model = provided_models.discover().get(base)
     if model is not None:
-        return _provided(name, model, options, option)
+        return _make_provided(name, model, options, option)
     why = provided_models.explain_unknown(base, option)
     if why:
         raise ModelError(f"{option} {_hide_secrets(name)}: {why}")
@@ -242,7 +242,7 @@ def _served(name: str, base: str, options: ModelOptions, option: str) -> Served:
     raise _no_such_model(name, option)
 
 
-def _provided(
+def _make_provided(
     name: str, model: ProvidedModel, options: ModelOptions, option: str
 ) -> Served:
     """Make an extension's model; the user's template variables win over its own."""
@@ -280,7 +280,7 @@ def writes_no_text(model: Model) -> bool:
     return given is not None and given.is_classifier
 
 
-def _attached(name: str, options: ModelOptions, option: str) -> Attached:
+def _parse_url(name: str, options: ModelOptions, option: str) -> Attached:
     shown = _hide_secrets(name)
     if options.args:
         raise _args_without_engine(name, option)

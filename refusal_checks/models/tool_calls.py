@@ -23,10 +23,10 @@ def append_tool_calls(text: str, message: Mapping[str, Any]) -> str:
     if not calls:
         return text
     parts = [text] if text.strip() else []
-    return "\n\n".join([*parts, *map(_in_words, calls)])
+    return "\n\n".join([*parts, *map(_describe_call, calls)])
 
 
-def _in_words(call: Any) -> str:
+def _describe_call(call: Any) -> str:
     """A call's tool and arguments; all that is there of a call of an unknown form."""
     inner = call
     if isinstance(call, Mapping):
@@ -36,12 +36,12 @@ def _in_words(call: Any) -> str:
             inner = {**call, "name": inner}
     name = inner.get("name") if isinstance(inner, Mapping) else None
     if not isinstance(name, str):
-        return f"[Tool call]\n{_readable(call)}"
+        return f"[Tool call]\n{_show_arguments(call)}"
     arguments = inner.get("arguments", inner.get("input"))
-    return f"[Tool call: {' '.join(name.split())}]\n{_readable(arguments)}"
+    return f"[Tool call: {' '.join(name.split())}]\n{_show_arguments(arguments)}"
 
 
-def _readable(arguments: Any) -> str:
+def _show_arguments(arguments: Any) -> str:
     """Arguments without the escapes of JSON, in which letters could hide; a line for each."""
     value = arguments
     if isinstance(arguments, str):
@@ -50,11 +50,11 @@ def _readable(arguments: Any) -> str:
         except ValueError:
             return arguments
     if not isinstance(value, Mapping):
-        return _text(value)
-    return "\n".join(f"{name}: {_text(item)}" for name, item in value.items())
+        return _show_value(value)
+    return "\n".join(f"{name}: {_show_value(item)}" for name, item in value.items())
 
 
-def _text(value: Any) -> str:
+def _show_value(value: Any) -> str:
     if isinstance(value, str):
         return value
     return json.dumps(value, ensure_ascii=False, default=str)

@@ -29,19 +29,19 @@ def weights_gib(
     None if weights are missing on this machine and the hub does not list them.
     """
     if Path(model).is_dir():
-        size = _in_folder(Path(model))
+        size = _folder_bytes(Path(model))
     else:
         config = find_cached(model, "config.json", cache, revision)
-        size = (config and _in_folder(config.parent)) or _on_hub(model, revision)
+        size = (config and _folder_bytes(config.parent)) or _hub_bytes(model, revision)
     return size / 2**30 if size else None
 
 
-def _in_folder(folder: Path) -> int:
+def _folder_bytes(folder: Path) -> int:
     files = filter(Path.is_file, folder.iterdir())
-    return _of_one_format({file.name: file.stat().st_size for file in files})
+    return _format_bytes({file.name: file.stat().st_size for file in files})
 
 
-def _of_one_format(sizes: Mapping[str, int]) -> int:
+def _format_bytes(sizes: Mapping[str, int]) -> int:
     """Bytes of the weight files in the best format present."""
     for pattern in _WEIGHTS:
         names = fnmatch.filter(sizes, pattern)
@@ -51,7 +51,7 @@ def _of_one_format(sizes: Mapping[str, int]) -> int:
 
 
 @cache
-def _on_hub(model: str, revision: str | None) -> int:
+def _hub_bytes(model: str, revision: str | None) -> int:
     """Bytes as listed by the hub; 0 if it cannot be reached or has no such model."""
     from huggingface_hub import HfApi
 
@@ -64,4 +64,4 @@ def _on_hub(model: str, revision: str | None) -> int:
     except Exception:  # its HTTP library has its own; the engine itself reports it best
         return 0
     files = [file for file in info.siblings or [] if "/" not in file.rfilename]
-    return _of_one_format({file.rfilename: file.size or 0 for file in files})
+    return _format_bytes({file.rfilename: file.size or 0 for file in files})

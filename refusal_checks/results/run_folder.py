@@ -43,10 +43,10 @@ from refusal_checks.gates.score_files import Scores
 from refusal_checks.io.files import (
     FILE_NAME,
     FileDigest,
+    append_seal,
     is_file_name,
     make_private_folder,
     read_seal,
-    sealed,
     sha256,
     write_lines,
 )
@@ -382,7 +382,7 @@ _UNFINISHED = (
 
 def _write_summary(path: Path, summary: RunSummary, words: Mapping[str, Any]) -> None:
     text = json.dumps(dump_summary(summary, words), indent=1, ensure_ascii=False)
-    write_lines(path, sealed([text.removesuffix("\n}") + ",\n"]))
+    write_lines(path, append_seal([text.removesuffix("\n}") + ",\n"]))
 
 
 def record_lines(records: Iterable[Record]) -> Iterator[str]:

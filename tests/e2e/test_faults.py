@@ -160,7 +160,7 @@ def stored(path: Path) -> int:
     if not path.exists():
         return 0
     with Store(path) as store:
-        return store.contents().completions
+        return store.count_completions()
 
 
 @pytest.mark.quick

@@ -16,7 +16,7 @@ import pytest
 
 from refusal_checks import load_run
 from refusal_checks.core.errors import DataError
-from refusal_checks.io.files import sealed, write_lines
+from refusal_checks.io.files import append_seal, write_lines
 from refusal_checks.reports import junit
 from refusal_checks.results.journal import Journal
 from refusal_checks.results.run_folder import RunFolder
@@ -58,7 +58,7 @@ def seal_as_is(run: Path, content: dict[str, Any]) -> None:
     """Write a summary with a fitting digest, as whoever wrote it could."""
     del content["sha256"]
     text = json.dumps(content, indent=1).removesuffix("\n}")
-    write_lines(run / "summary.json", sealed([f"{text},\n"]))
+    write_lines(run / "summary.json", append_seal([f"{text},\n"]))
 
 
 DAMAGE: dict[str, tuple[str, Callable[[Path], object], str]] = {

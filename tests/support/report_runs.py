@@ -20,7 +20,7 @@ from refusal_checks.core.records import Completion, Record, Vote
 from refusal_checks.core.text import storable
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict
-from refusal_checks.io.files import sealed, sha256, write_lines
+from refusal_checks.io.files import append_seal, sha256, write_lines
 from refusal_checks.metrics.statistics.intervals import wilson
 from refusal_checks.results.benchmark_summary import summarise
 from refusal_checks.results.manifest import Manifest
@@ -274,7 +274,7 @@ def seal(folder: Path, content: Mapping[str, Any] | None = None) -> None:
 def write_sealed(path: Path, content: Mapping[str, Any]) -> None:
     """Write a JSON object that ends with its own digest, as runs do."""
     text = json.dumps(dict(content), indent=1).removesuffix("\n}")
-    write_lines(path, sealed([f"{text},\n"]))
+    write_lines(path, append_seal([f"{text},\n"]))
 
 
 def usual(folder: Path, **summary: Any) -> RunFolder:

@@ -39,11 +39,11 @@ class KeyRedactor:
         if self._spellings and ("\\u" in text or "\\/" in text):
             with suppress(ValueError, RecursionError):
                 plain = json.dumps(json.loads(text), ensure_ascii=False)
-                if self._is_in(plain):
+                if self._has_key(plain):
                     text = plain
-        return self._pattern.sub("[API key]", text) if self._is_in(text) else text
+        return self._pattern.sub("[API key]", text) if self._has_key(text) else text
 
-    def _is_in(self, text: str) -> bool:
+    def _has_key(self, text: str) -> bool:
         lowered = (
             text.lower()
         )  # far faster than the pattern, which rarely finds anything

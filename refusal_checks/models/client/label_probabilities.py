@@ -95,10 +95,10 @@ def read_labels(
     logprobs = [value for values in by_label.values() for value in values]
     logprobs = [value for value in logprobs if value > -math.inf]
     outside = min(1.0, max(0.0, 1.0 - math.fsum(map(math.exp, logprobs))))
-    return LabelProbabilities(_normalised(by_label, logprobs), outside)
+    return LabelProbabilities(_normalise(by_label, logprobs), outside)
 
 
-def _normalised(
+def _normalise(
     by_label: Mapping[str, Sequence[float]], logprobs: Sequence[float]
 ) -> dict[str, float]:
     """Normalise the labels' probabilities; uniform if no label was shown."""

@@ -35,7 +35,7 @@ def prepend_reasoning(text: str, message: Mapping[str, Any], end: str = "") -> s
     reasoning = message.get("reasoning") or message.get("reasoning_content")
     if not isinstance(reasoning, str):
         whole = message_text(message)
-        reasoning, _, _ = whole.partition(end or _usual_end(whole))
+        reasoning, _, _ = whole.partition(end or _find_end(whole))
     return f"[Reasoning]\n{reasoning.strip()}\n\n[Answer]\n{text}"
 
 
@@ -49,7 +49,7 @@ def split_reasoning(message: Mapping[str, Any], end: str) -> tuple[str, State]:
     text = message_text(message)
     if message.get("reasoning") or message.get("reasoning_content"):
         return text.lstrip(), "closed" if text.strip() else "unclosed"
-    end = end or _usual_end(text)
+    end = end or _find_end(text)
     if not end:
         return text, ""
     _, marker, answer = text.partition(end)
@@ -58,7 +58,7 @@ def split_reasoning(message: Mapping[str, Any], end: str) -> tuple[str, State]:
     return answer.lstrip(), "closed"
 
 
-def _usual_end(text: str) -> str:
+def _find_end(text: str) -> str:
     """The marker that ends the reasoning at a text's beginning; empty if there is no reasoning."""
     for beginning, end in _REASONING:
         if not beginning.match(text):
@@ -111,7 +111,7 @@ def answer_logprobs(
     if not reasoning:
         return values
     answer = text.strip().encode(errors="replace")
-    pieces = [_bytes_of(token) for token in tokens]
+    pieces = [_token_bytes(token) for token in tokens]
     start = b"".join(pieces).rfind(answer) if answer else -1
     if start < 0:
         return []
@@ -123,7 +123,7 @@ def answer_logprobs(
     return []
 
 
-def _bytes_of(token: Mapping[str, Any]) -> bytes:
+def _token_bytes(token: Mapping[str, Any]) -> bytes:
     """The bytes of a token; a character may span two tokens."""
     listed = token.get("bytes")
     if isinstance(listed, list) and listed:

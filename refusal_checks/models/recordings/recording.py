@@ -55,7 +55,7 @@ class Recording:
             recorded = self.texts.get(prompt.id)
             if not recorded or ("", prompt.request.strip()) in self.found:
                 continue
-            if _letters_of(prompt.request) not in _letters_of(recorded):
+            if _letters(prompt.request) not in _letters(recorded):
                 found.append(prompt)
         return found
 
@@ -135,7 +135,7 @@ class Recording:
         return blank
 
 
-def _letters_of(text: str) -> str:
+def _letters(text: str) -> str:
     """The letters and digits of a text, case-folded."""
     return "".join(filter(str.isalnum, text.casefold()))
 

@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from refusal_checks.io.files import read_seal, sealed, sha256, write_lines, write_text
+from refusal_checks.io.files import (
+    append_seal,
+    read_seal,
+    sha256,
+    write_lines,
+    write_text,
+)
 
 
 def test_the_digest_is_that_of_what_was_written(tmp_path: Path) -> None:
@@ -56,7 +62,7 @@ def test_an_error_names_the_file_and_not_its_draft(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [folder]
 
 
-SEALED = "".join(sealed(["{\n", ' "a": 1,\n'])).encode()
+SEALED = "".join(append_seal(["{\n", ' "a": 1,\n'])).encode()
 
 
 @pytest.mark.parametrize(

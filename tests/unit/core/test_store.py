@@ -286,7 +286,7 @@ def test_a_full_disk_is_named(path: Path) -> None:
             store.add_completions(
                 {f"key{i}": Completion("word " * 500) for i in range(50)}
             )
-        assert store.contents().completions == 0
+        assert store.count_completions() == 0
         store.add_completions({"key": FULL})
     with Store(path) as again:
         assert again.completions(["key"]) == {"key": FULL}

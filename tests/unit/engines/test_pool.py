@@ -110,6 +110,8 @@ def test_engines_that_share_a_gpu_start_at_once_if_their_caches_are_told(
     steps: list[str],
 ) -> None:
     monkeypatch.setattr(placement, "gpus", lambda: here)
+    memory = Devices("cpu", ("0", "1"), 64.0)  # whatever this machine has free
+    monkeypatch.setattr(placement, "cpu", lambda: memory)
     monkeypatch.setattr(pool, "weights_gib", lambda model, *_: weights)
     done: list[str] = []
     ready: set[str] = set()

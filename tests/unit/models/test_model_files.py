@@ -15,7 +15,7 @@ from refusal_checks.models.model_files import (
     writes_reasoning,
 )
 from refusal_checks.models.model_names import Attached, Model, Rule, Served
-from refusal_checks.models.weights import _on_hub, weights_gib
+from refusal_checks.models.weights import _hub_bytes, weights_gib
 
 
 def served(folder: Path, *args: str) -> Served:
@@ -79,9 +79,9 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Listing]:
         return ModelInfo(id=model, siblings=files)  # type: ignore[no-untyped-call]
 
     monkeypatch.setattr(HfApi, "model_info", model_info)
-    _on_hub.cache_clear()
+    _hub_bytes.cache_clear()
     yield listing
-    _on_hub.cache_clear()
+    _hub_bytes.cache_clear()
 
 
 def test_weights_that_are_not_here_are_as_large_as_the_hub_says(
