@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
 from collections import Counter
 from xml.etree import ElementTree
 
@@ -54,7 +55,7 @@ def test_gates_are_listed_without_a_candidate_and_a_later_run_file_can_remove_on
 
 def test_the_project_s_own_gates_are_listed_and_nothing_heavy_is_imported() -> None:
     code = (
-        "import pytest, sys; pytest.main(['--collect-only', '-q']); "
+        "import pytest, sys; pytest.main(['--collect-only', '-q', 'tests/gates']); "
         "print({'torch', 'vllm', 'transformers', 'datasets', 'scipy.stats'} & set(sys.modules))"
     )
     # A new process: this one has imported all of it.
@@ -64,6 +65,40 @@ def test_the_project_s_own_gates_are_listed_and_nothing_heavy_is_imported() -> N
     lines = done.stdout.splitlines()
     assert lines[-1] == "set()"
     assert "tests/gates/test_gates.py::test_gate[xstest_safe-rejection_rate]" in lines
+
+
+OWN = {"tests/unit/test_own.py::test_own", "demo/tests/test_demo.py::test_demo"}
+
+
+@pytest.mark.parametrize(
+    ("args", "own", "gates"),
+    [
+        ((), True, False),
+        (("tests", "demo"), True, False),
+        (("-k", "own or demo or smoke_safe"), True, True),
+        (("tests/gates",), False, True),
+        (("--limit", "1"), False, True),
+        (("tests", "demo", "--limit", "1"), True, True),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_a_clone_runs_its_own_tests_or_the_gates_that_are_asked_for(
+    project: Project, args: tuple[str, ...], own: bool, gates: bool
+) -> None:
+    project.write("conftest.py", (ROOT / "conftest.py").read_text())
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]
+    paths = " ".join(settings["ini_options"]["testpaths"])
+    project.write(
+        "tox.ini", f"[pytest]\naddopts = -p no:timeout\ntestpaths = {paths}\n"
+    )
+    project.write("tests/unit/test_own.py", "def test_own(): pass\n")
+    project.write("demo/tests/test_demo.py", "def test_demo(): pass\n")
+    project.write(
+        "tests/gates/test_gates.py", (project.path / "test_gates.py").read_text()
+    )
+    listed = {*project.run("--collect-only", "-q", *args).outlines}
+    assert listed & OWN == (OWN if own else set())
+    assert (f"tests/gates/{IDS[2]}" in listed) is gates
 
 
 @pytest.mark.parametrize(
