@@ -16,7 +16,7 @@ from refusal_checks.metrics.statistics import paired
 from refusal_checks.metrics.statistics.intervals import Estimate
 
 SAME = 1e-8
-"""Difference below which two values of a prompt count as equal."""
+"""Difference below which two values of a prompt count as equal: score files keep nine digits."""
 
 Texts = Callable[[Prompt, Sequence[str]], Mapping[str, str]]
 """Finds the texts of a prompt's answers that are still stored, by content key."""
@@ -124,6 +124,8 @@ def compare(
         earlier.scores.prompts,
         group_by_prompt(records),
     )
+    # Prompts whose text changed under the same id are other prompts. Pairs of the same prompts have
+    # far narrower intervals than two independent figures.
     same = [
         name
         for name, answers in now.items()
@@ -152,6 +154,7 @@ def compare(
             for name in moved[:limit]
         )
 
+    # Two intervals: the two-sided one is shown; margins ask about one direction each.
     bounds = paired.mean_bounds(old, new, metric.span, level, units)
     return Comparison(
         candidate=earlier.scores.candidate,
@@ -218,6 +221,8 @@ def _worst_case_bounds(
     level: float,
 ) -> tuple[float, float] | None:
     """Bound the change however unjudged answers are judged; None if that moves no prompt."""
+    # The pairs that move the figure down the most, then up: each prompt at the end of its range
+    # that is better for the earlier run and worse for this one, and the reverse.
     limits = {name: (score, score) for name, score in scores.items()}
     limits |= metric_limits(metric, [r for answers in now.values() for r in answers])
     prompts = []
@@ -251,7 +256,7 @@ def changes_by_group(
     """
     kinds = dict.fromkeys(kind for prompt in prompts.values() for kind in prompt.groups)
     changes = []
-    for kind in sorted(kinds, key="category".__ne__):
+    for kind in sorted(kinds, key="category".__ne__):  # False sorts first
         members: dict[str, list[str]] = {}
         for name, prompt in prompts.items():
             group = prompt.groups.get(kind)
@@ -277,6 +282,7 @@ def rank_changes(groups: Iterable[GroupChange], sign: int) -> list[GroupChange]:
     are all of one kind, that of the group that changed most, for example a category or a language.
     """
 
+    # By the change that is certain, since a small group's own figure may be large by chance.
     def size(group: GroupChange) -> tuple[float, float]:
         nearer = group.change.upper if sign < 0 else group.change.lower
         return sign * nearer, sign * group.change.value

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from itertools import zip_longest
-from typing import NamedTuple
 
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.judgements import Invalid
@@ -44,23 +43,18 @@ class BoundCheck:
     """One check of a gate: of its figure, or of the figure's change.
 
     Attributes:
-        outcome: the position of the interval.
+        outcome: where the interval lies, however the answers without a verdict are counted.
         met: True if the figure itself is within the limits.
         by_point: True if the figure decides, and an inconclusive outcome only adds a remark.
+        valid_outcome: where the interval of the other answers alone lies.
+        invalid_decide: True if the answers without a verdict change the test's result.
     """
 
     outcome: Outcome
     met: bool
     by_point: bool
-
-    def in_worst_cases(self, cases: Collection[Outcome]) -> BoundCheck:
-        """The check as it holds however invalid answers are counted.
-
-        A breach stays a breach: missing answers must not soften it.
-        """
-        if self.outcome is Outcome.FAIL or set(cases) <= {self.outcome}:
-            return self
-        return replace(self, outcome=Outcome.INCONCLUSIVE)
+    valid_outcome: Outcome = Outcome.PASS
+    invalid_decide: bool = False
 
     def result(self, on_inconclusive: OnInconclusive | None) -> OnInconclusive:
         """The result that this check alone gives the gate's test."""
@@ -70,21 +64,8 @@ class BoundCheck:
             return "pass"
         if self.outcome is Outcome.FAIL:
             return "fail"
+        # Who asked for a whole interval within the bounds has not got it.
         return on_inconclusive or ("pass" if self.by_point else "fail")
-
-
-class _Checked(NamedTuple):
-    """A check, and what answers without a verdict do to it.
-
-    Attributes:
-        check: as it holds however they are counted.
-        valid: its outcome by the other answers alone.
-        invalid_decide: True if they change the result.
-    """
-
-    check: BoundCheck
-    valid: Outcome
-    invalid_decide: bool
 
 
 def decide_all(
@@ -130,18 +111,18 @@ def _decide(
     violations = Violations()
     if gate.has_bounds:
         figure = _check_figure(gate, estimate, cases.values())
-        if figure.check.result(gate.on_inconclusive) == "fail":
+        if figure.result(gate.on_inconclusive) == "fail":
             _require_answers(gate, seen, rules.level, figure.invalid_decide)
-        if not figure.check.met:
+        if not figure.met:
             violations = _violations(gate, seen, estimate, rules.failing_prompts)
     if earlier:
         comparison = compare(gate, seen, earlier, rules.level, rules.failing_prompts)
         if gate.has_margins:
             change = _check_change(gate, comparison)
-    checks = [checked for checked in (figure, change) if checked]
-    outcome = _worst(checked.check.outcome for checked in checks)
-    valid = _worst(checked.valid for checked in checks)
-    results = [checked.check.result(gate.on_inconclusive) for checked in checks]
+    checks = [check for check in (figure, change) if check]
+    outcome = _worst(check.outcome for check in checks)
+    valid = _worst(check.valid_outcome for check in checks)
+    results = [check.result(gate.on_inconclusive) for check in checks]
     passed = "fail" not in results
     if passed and gate.metric != invalid_rate.name:
         _require_most_answers(seen)
@@ -151,6 +132,7 @@ def _decide(
         skipped = (
             "max_drop and max_rise were not checked: no baseline has this benchmark"
         )
+    # Prompts of one cluster show no more than one: too few of them are a reservation.
     sources = {record.prompt.cluster or record.prompt.id for record in seen}
     return Verdict(
         gate=gate,
@@ -163,7 +145,7 @@ def _decide(
         invalid=InvalidAnswers(
             share=invalid / len(seen),
             extremes=tuple((name, case.value) for name, case in cases.items()),
-            decide=any(checked.invalid_decide for checked in checks),
+            decide=any(check.invalid_decide for check in checks),
             leave_open=outcome is Outcome.INCONCLUSIVE and valid is Outcome.PASS,
         ),
         violations=violations,
@@ -190,7 +172,7 @@ def _is_waived(gate: Gate, rules: Rules) -> bool:
 
 def _check_figure(
     gate: Gate, estimate: Estimate, cases: Iterable[Estimate]
-) -> _Checked:
+) -> BoundCheck:
     """Compare the figure with the bounds: by the valid answers, then in the worst cases."""
     by_point = gate.decision == "point"
     checks = []
@@ -200,14 +182,24 @@ def _check_figure(
         if by_point and not METRICS[gate.metric].sampled:
             # The figure is about the run's own answers, all of which are known: it is certain.
             outcome = Outcome.PASS if met else Outcome.FAIL
-        checks.append(BoundCheck(outcome, met, by_point))
+        checks.append(BoundCheck(outcome, met, by_point, outcome))
     valid, *worst = checks
-    fails = {check.result(gate.on_inconclusive) == "fail" for check in checks}
-    held = valid.in_worst_cases([check.outcome for check in worst])
-    return _Checked(held, valid.outcome, len(fails) > 1)
+    results = {check.result(gate.on_inconclusive) == "fail" for check in checks}
+    return replace(
+        valid,
+        outcome=_outcome_in_all(valid.outcome, [check.outcome for check in worst]),
+        invalid_decide=len(results) > 1,
+    )
 
 
-def _check_change(gate: Gate, comparison: Comparison | None) -> _Checked:
+def _outcome_in_all(valid: Outcome, cases: Iterable[Outcome]) -> Outcome:
+    """The outcome that holds in all cases; a breach stays one: lost answers must not soften it."""
+    if valid is Outcome.FAIL or all(case is valid for case in cases):
+        return valid
+    return Outcome.INCONCLUSIVE
+
+
+def _check_change(gate: Gate, comparison: Comparison | None) -> BoundCheck:
     """Compare the change with its margins: a non-inferiority test at the confidence level.
 
     The margin is kept if the one-sided bound of the change is within it, breached if the other
@@ -218,20 +210,22 @@ def _check_change(gate: Gate, comparison: Comparison | None) -> _Checked:
         raise EvaluationError(f"{gate.metric}: no prompt in common with the baseline")
     limits = gate.change_limits
     outcome = limits.outcome(comparison.lower, comparison.upper)
-    valid = BoundCheck(outcome, limits.holds(comparison.change.value), by_point=False)
-    held = valid
-    if comparison.worst:
-        held = valid.in_worst_cases([limits.outcome(*comparison.worst)])
+    cases = [limits.outcome(*comparison.worst)] if comparison.worst else []
+    # By its interval, whatever ``decision`` says: that a change of few prompts lies within the
+    # margin shows nothing, since two runs of one model differ by chance.
+    met = limits.holds(comparison.change.value)
+    valid = BoundCheck(outcome, met, by_point=False, valid_outcome=outcome)
+    held = replace(valid, outcome=_outcome_in_all(outcome, cases))
     before, after = (check.result(gate.on_inconclusive) for check in (valid, held))
-    return _Checked(held, outcome, before != "fail" and after == "fail")
+    return replace(held, invalid_decide=before != "fail" and after == "fail")
 
 
 def _prompts_needed(
     gate: Gate,
     estimate: Estimate,
-    figure: _Checked | None,
+    figure: BoundCheck | None,
     comparison: Comparison | None,
-    change: _Checked | None,
+    change: BoundCheck | None,
     level: float,
 ) -> int | None:
     """How many prompts would decide an inconclusive gate, by its figure or else by its change.
@@ -239,13 +233,13 @@ def _prompts_needed(
     None if verdicts on the invalid answers are what it needs, or if no number would do.
     """
     metric = METRICS[gate.metric]
-    if figure and figure.valid is Outcome.INCONCLUSIVE:
+    if figure and figure.valid_outcome is Outcome.INCONCLUSIVE:
         bound = gate.limits.nearest(estimate)
         if is_wilson(estimate, level):
             return sample_size.prompts_for_share(estimate.value, bound, level)
         ends = (metric.lowest, metric.highest)
         return sample_size.prompts_for_mean(estimate, bound, (1 + level) / 2, ends)
-    if comparison and change and change.valid is Outcome.INCONCLUSIVE:
+    if comparison and change and change.valid_outcome is Outcome.INCONCLUSIVE:
         moved = replace(
             comparison.change, lower=comparison.lower, upper=comparison.upper
         )
@@ -269,6 +263,7 @@ def _require_answers(
     """
     lost = [record for record in seen if record.is_lost]
     if gate.metric != invalid_rate.name:
+        # A breach whatever the lost answers were is the candidate's own.
         if lost and invalid_decide:
             raise _server_failure(lost, seen)
         return
@@ -284,8 +279,9 @@ def _require_answers(
         return
     rest = [record for record in seen if not record.is_lost]
     if rest:
+        # The candidate's own invalid answers miss the bound without the server's, too.
         figure = _check_figure(gate, invalid_rate.estimate(rest, level), ())
-        if figure.check.result(gate.on_inconclusive) == "fail":
+        if figure.result(gate.on_inconclusive) == "fail":
             return
     raise _server_failure(lost, seen)
 
@@ -318,6 +314,7 @@ def _violations(
     missed_by = None
     if metric.counts_prompts(metric.values(scores.values())):
         distance = missed.bound * estimate.n - round(estimate.value * estimate.n)
+        # 0.07 of 100 prompts is 7.000000000000001 in floats, and 7 are enough.
         missed_by = math.ceil((distance if missed.is_minimum else -distance) - 1e-9)
     # Among equally bad prompts, one of each group comes first, so that all kinds are seen.
     grouped = group_by_prompt(records)
@@ -345,10 +342,12 @@ def _decide_every_group(
             groups.append(_decide(part, records, rules, earlier))
         except EvaluationError as fault:
             raise EvaluationError(f"{part.group_kind} {part.group}: {fault}") from fault
+    # The worst group speaks for the gate: reports show its figure, and its failing prompts first.
     groups.sort(key=_badness)
     worst, failed = groups[0], [group for group in groups if not group.passed]
     invalid_decide = any(group.invalid.decide for group in groups)
     if failed:
+        # One group that fails whatever its invalid answers are is enough to fail the gate.
         invalid_decide = all(group.invalid.decide for group in failed)
     # One prompt of each failed group in turn, the worst groups first.
     blamed = failed or [worst]

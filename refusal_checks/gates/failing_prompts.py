@@ -79,6 +79,7 @@ def failing_prompt(
     metric: Metric, answers: Sequence[Record], lowest: bool
 ) -> FailingPrompt:
     """Make a failing prompt from the answer with the lowest or the highest score."""
+    # One answer of several, scored as if it were the only one: what pulled the prompt's score most.
     worst, worst_score = answers[0], None
     for record in answers:
         score = metric.score([record])

@@ -18,7 +18,8 @@ from refusal_checks.core.text import no_hash_command
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics.intervals import Estimate
 
-TOLERANCE = 1e-12  # slack when shares such as 4/5 are compared with bounds such as 0.8
+# Slack for floats: 1 - 0.9 is 0.09999999999999998, and meets min = 0.1.
+TOLERANCE = 1e-12
 
 # What must be within: the figure, or its whole interval.
 Decision = Literal["point", "confident"]

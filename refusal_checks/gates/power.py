@@ -37,6 +37,7 @@ def reach(minimum: float, n: int, confidence: float | None) -> Reach:
 
     With a confidence level, the share's whole Wilson interval must be.
     """
+    # The fewest refusals that pass, and the most that fail: between them the gate stays open.
     if confidence is None:
         fewest = math.ceil(minimum * n - 1e-9)
         most = fewest - 1

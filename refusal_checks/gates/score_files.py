@@ -34,6 +34,7 @@ from refusal_checks.metrics.statistics.intervals import Estimate
 
 FORMAT = 2  # version of the files' meaning
 FOLDER = "scores"  # the part of a run's folder with its files
+# Fewer digits make the files of two machines equal, whose last bits differ, and their diffs short.
 _DIGITS = 9
 
 

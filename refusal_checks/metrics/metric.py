@@ -157,7 +157,11 @@ class Metric:
         return {name: score for name, score in scored if score is not None}
 
     def estimate(self, records: Sequence[Record], confidence: float = 0.95) -> Estimate:
-        """Compute the figure with its interval; n is the number of prompts with a score."""
+        """Compute the figure with its two-sided interval; n is the number of prompts with a score.
+
+        Raises:
+            EvaluationError: no prompt has a score; the message says why.
+        """
         scores = self.scores(records)
         if not scores:
             raise EvaluationError(f"{self.name}: {explain_missing_figure(records)}")
@@ -172,9 +176,10 @@ class Metric:
         prompts: Sequence[Prompt],
         confidence: float = 0.95,
     ) -> Estimate:
-        """Compute the figure from the scores of one or more prompts.
+        """Compute the figure from the scores of one or more prompts, in the same order.
 
-        A prompt counts once, however many answers it has. Prompts of one cluster count as one unit.
+        A prompt counts once, however many answers it has: its answers are alike, and would make
+        the interval too short as units of their own. Prompts of one cluster count as one unit.
         """
         values, clusters = self.values(scores), self.units(prompts)
         return bounded_mean(values, self.lowest, self.highest, confidence, clusters)
@@ -232,6 +237,7 @@ def main_metric(names: Container[str]) -> Metric | None:
 
 def register(metric: Metric) -> Metric:
     """Register a metric under its name, which must be unique across modules."""
+    # Here, and not in the first run that fails a gate on it.
     try:
         metric.sentence.format(**dict.fromkeys(PLACES, ""))
     except (LookupError, ValueError, AttributeError) as fault:
@@ -244,6 +250,7 @@ def register(metric: Metric) -> Metric:
             f"metric {metric.name}: declare both ends of its range: intervals need them"
         )
     other, module = METRICS.get(metric.name), metric.score.__module__
+    # A module that is imported again, as by a notebook, replaces its own metrics.
     if other and other.score.__module__ != module:
         names = extensions.UniqueNames("metrics")
         names.add(metric.name, extensions.module_origin(other.score.__module__))

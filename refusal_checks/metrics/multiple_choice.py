@@ -15,6 +15,7 @@ from refusal_checks.metrics.metric import average, mean
 )
 def accuracy(answers: Sequence[Record]) -> float | None:
     """Share of answers with the right option, averaged over keyed prompts (arXiv 2406.10311)."""
+    # Questions whose right option is disputed are asked, and count in no figure of correctness.
     keyed = (r.judgement for r in answers if r.prompt.reference is not None)
     return average(
         verdict.correct is True for verdict in keyed if isinstance(verdict, Chosen)

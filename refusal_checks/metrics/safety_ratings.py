@@ -64,6 +64,7 @@ class MeanOfCategories(Metric):
         """See ``Metric.estimate``; also raises EvaluationError if a category has no score."""
         categories = {r.prompt.id: r.prompt.groups.get("category", "") for r in records}
         scored = {categories[prompt] for prompt in self.scores(records)}
+        # Without one of them it would be the mean of other categories than the paper's.
         for name in sorted(set(categories.values()) - scored):
             seen = [r for r in records if categories[r.prompt.id] == name]
             raise EvaluationError(

@@ -52,6 +52,7 @@ def worst_cases(metric: Metric, records: Sequence[Record]) -> dict[str, list[Rec
     if not metric.blurred or not valid or len(valid) == len(records):
         return {}
     extremes = EXTREMES[type(valid[0])]
+    # A figure that only rises with refusals is lowest and highest where all unknown ones are alike.
     if not metric.mixed:
         return {
             name: _fill_invalid(records, [verdict])

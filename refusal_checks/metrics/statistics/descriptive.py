@@ -24,7 +24,7 @@ class Distribution:
 def distribution(
     values: Sequence[float], lowest: float, highest: float, bins: int = 20
 ) -> Distribution:
-    """The distribution of values, each in [lowest, highest]."""
+    """The distribution of one or more values, each in [lowest, highest], over equal bins."""
     sample = np.asarray(values, dtype=float)
     # Rounded first: a value on the edge of two bins belongs to the upper one, whatever its last
     # digits are.

@@ -18,9 +18,9 @@ class Units:
     """Independent units, each of one or more prompts.
 
     Attributes:
-        of: index in ``weights`` of each prompt's unit.
-        shares: each prompt's weight in the figure.
-        weights: each unit's weight, the sum of its prompts'.
+        of: index in ``weights`` of each prompt's unit, shape (prompts,).
+        shares: each prompt's weight in the figure, above 0, shape (prompts,).
+        weights: each unit's weight, the sum of its prompts', shape (units,).
     """
 
     of: NDArray[np.intp]
@@ -28,6 +28,7 @@ class Units:
     weights: Numbers
 
     def means(self, values: Numbers) -> Numbers:
+        """The weighted mean of each unit, shape (units,), from values of shape (prompts,)."""
         return _sums(self.of, self.shares * values, self.weights.size) / self.weights
 
     def mean(self, values: Numbers) -> float:
@@ -84,11 +85,15 @@ def wilson(share: float, n: int, confidence: float = 0.95) -> Estimate:
     yes-no answers.
 
     Source: E. B. Wilson, "Probable inference, the law of succession, and statistical inference",
-    JASA 22 (1927).
+    JASA 22 (1927), 209-212. Rates of refusal lie near 0% and 100%, where the textbook's interval
+    (Wald's) is too short: L. D. Brown, T. T. Cai, A. DasGupta, "Interval estimation for a binomial
+    proportion", Statistical Science 16 (2001), 101-133.
     """
+    # All t with (share - t)^2 <= z^2 t (1 - t) / n, solved for t.
     z2 = NormalDist().inv_cdf((1 + confidence) / 2) ** 2
     centre = (share + z2 / (2 * n)) / (1 + z2 / n)
     half = math.sqrt(z2 * (share * (1 - share) / n + z2 / (4 * n * n))) / (1 + z2 / n)
+    # At a share of 0 or 1 an end is the share itself, but for the last digits.
     return Estimate(
         share,
         max(0.0, min(share, centre - half)),
@@ -122,6 +127,7 @@ def bounded_mean(
     """
     sample = np.asarray(values, dtype=float)
     tail, span = (1 - confidence) / 2, highest - lowest
+    # Whole clusters are not yes-no, and Wilson's interval knows no weights.
     if units is not None:
         means, weights, mean = units.means(sample), units.weights, units.mean(sample)
         lower, upper = bounds(means, lowest, highest, tail, weights)
@@ -149,6 +155,7 @@ def product(figure: Estimate, share: Estimate, lowest: float = 0.0) -> Estimate:
     for ratios and products of two independently estimated quantities", Statistical Methods in
     Medical Research 25 (2016).
     """
+    # Its ends are not the products of both ends, which assume that both miss on the same side.
     rate, lower, upper = (
         end - lowest for end in (figure.value, figure.lower, figure.upper)
     )

@@ -55,8 +55,10 @@ def tango(lost: Any, gained: Any, n: int, difference: Any) -> Any:
     half a prompt if the observed difference is smaller than the true one, else by one, which keeps
     one-sided tests at or below a level of 5% even for few flips.
     """
+    # McNemar's test is its case for a difference of 0; margins need it for others.
     lost, gained = np.asarray(lost, dtype=float), np.asarray(gained, dtype=float)
     # Constrained maximum likelihood of the share of the losing flips: 2n q^2 + b q + c = 0.
+    # Among two roots the larger is the share, which is not negative.
     b = -(lost + gained) + (2 * n - gained + lost) * difference
     c = -lost * difference * (1 - difference)
     share = (np.sqrt(np.maximum(b * b - 8 * n * c, 0)) - b) / (4 * n)
@@ -74,6 +76,7 @@ def share_bounds(lost: int, gained: int, n: int, confidence: float) -> OneSidedB
     """One-sided bounds on a difference of paired shares: what Tango's test does not reject."""
     z = NormalDist().inv_cdf(confidence)
     value = (gained - lost) / n
+    # The statistic falls as the difference grows, so that each bound is the one root on its side.
     lower = _root(lambda d: float(tango(lost, gained, n, d)) - z, -1 + 1e-12, value)
     upper = _root(lambda d: float(tango(lost, gained, n, d)) + z, value, 1 - 1e-12)
     return OneSidedBounds(lower, upper)

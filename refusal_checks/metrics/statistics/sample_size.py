@@ -10,7 +10,8 @@ from statistics import NormalDist
 from refusal_checks.metrics.statistics.intervals import Estimate
 
 POWER = 0.8
-"""Probability with which a recommended number decides: in 4 runs of 5."""
+"""Probability with which a recommended number decides, in 4 runs of 5: the usual power of a study
+(J. Cohen, "Statistical power analysis for the behavioral sciences", 1988, page 56)."""
 
 _Z_POWER = NormalDist().inv_cdf(POWER)
 
@@ -21,6 +22,7 @@ def prompts_for_share(share: float, threshold: float, confidence: float) -> int 
     The interval is the inverted score test, so it excludes t if the share found is further from t
     than z sqrt(t (1 - t) / n); the share found varies by sqrt(p (1 - p) / n).
     """
+    # sqrt(n) x distance must exceed both spreads: of the interval, and of the share found.
     distance = abs(share - threshold)
     if distance < 1e-12:
         return None
@@ -50,5 +52,6 @@ def prompts_for_mean(
     half, unseen = abs(end - estimate.value), abs(limit - estimate.value)
     z = NormalDist().inv_cdf(quantile)
     error = (z + _Z_POWER) * max(0.0, half - unseen / n) * math.sqrt(n) / z
+    # n x distance = error x sqrt(n) + unseen, a quadratic in sqrt(n).
     root = (error + math.sqrt(error**2 + 4 * distance * unseen)) / (2 * distance)
     return max(n, math.floor(root**2) + 1)
