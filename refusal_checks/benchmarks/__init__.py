@@ -6,7 +6,7 @@ from functools import cache
 
 from refusal_checks.benchmarks import suites
 from refusal_checks.benchmarks.benchmark import Benchmark, digest, load_prompts
-from refusal_checks.benchmarks.custom import custom
+from refusal_checks.benchmarks.custom import custom_benchmark
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.settings import BenchmarkTable
 from refusal_checks.io import extensions
@@ -50,9 +50,9 @@ def catalogue(tables: Mapping[str, BenchmarkTable]) -> dict[str, Benchmark]:
     benchmarks = discover()
     for name, table in tables.items():
         if table.is_own:
-            benchmarks[name] = custom(name, table)
+            benchmarks[name] = custom_benchmark(name, table)
         if name in benchmarks:
-            benchmarks[name] = _changed(benchmarks[name], table)
+            benchmarks[name] = _apply_table(benchmarks[name], table)
     return benchmarks
 
 
@@ -67,7 +67,7 @@ def display_order(benchmark: str, groups: Iterable[str]) -> list[str]:
     return sorted(groups, key=place)
 
 
-def _changed(benchmark: Benchmark, table: BenchmarkTable) -> Benchmark:
-    original = benchmark.original and _changed(benchmark.original, table)
+def _apply_table(benchmark: Benchmark, table: BenchmarkTable) -> Benchmark:
+    original = benchmark.original and _apply_table(benchmark.original, table)
     sha256, judge = table.sha256 or benchmark.sha256, table.judge or benchmark.judge
     return replace(benchmark, sha256=sha256, judge=judge, original=original)

@@ -16,7 +16,7 @@ from refusal_checks.io.data_files import read_columns
 from refusal_checks.io.strict_json import parse_json
 
 
-def with_options(
+def add_options(
     prompt: Prompt,
     row: Mapping[str, Any],
     options: str,
@@ -49,7 +49,7 @@ def with_options(
     by_letter = dict(zip(ascii_uppercase, texts, strict=False))
     right = None
     if key is not None:
-        right = _right(row.get(key), list(by_letter), f"{where}: {key}")
+        right = _right_letter(row.get(key), list(by_letter), f"{where}: {key}")
     last = prompt.messages[-1]
     if not all(text in last.content for text in texts):
         lines = "\n".join(f"{letter}. {text}" for letter, text in by_letter.items())
@@ -58,7 +58,7 @@ def with_options(
     return replace(prompt, messages=messages, options=by_letter, reference=right)
 
 
-def _right(value: Any, letters: Sequence[str], where: str) -> str | None:
+def _right_letter(value: Any, letters: Sequence[str], where: str) -> str | None:
     """The letter of the right option; None for an empty cell: the question does not count."""
     if value is None or value == "":
         return None
@@ -73,7 +73,7 @@ def _right(value: Any, letters: Sequence[str], where: str) -> str | None:
     )
 
 
-def mark(
+def mark_answers(
     prompts: Iterable[Prompt], benchmark: Benchmark, settings: MultipleChoice
 ) -> tuple[Prompt, ...]:
     """Give a benchmark's prompts their right option as reference, if there is a key.

@@ -46,7 +46,7 @@ class Benchmark:
         judge: name of a way of judging; its type of verdict determines the metrics.
         resources: the public data that ``load`` reads.
         sha256: expected ``digest`` of the prompts; empty if unknown.
-        limit: most prompts to evaluate (see ``stratified``); None for all.
+        limit: most prompts to evaluate (see ``stratified_sample``); None for all.
         usual_limit: the run file's limit, before command-line options.
         max_answer_chars: most characters of an answer that the judge sees; None for the setting of
             the run.
@@ -171,7 +171,7 @@ Unit = Sequence[Prompt]
 """Prompts that are drawn together: those of one cluster, or one that stands alone."""
 
 
-def stratified(
+def stratified_sample(
     prompts: Sequence[Prompt], limit: int | None, seed: int = SEED
 ) -> tuple[Prompt, ...]:
     """Sample at most ``limit`` prompts with the whole's mix of groups (``STRATA``), in order.
@@ -211,7 +211,7 @@ def _spread(
     for unit in units:
         groups.setdefault(_group(unit, kinds[0]), []).append(unit)
     sizes = {group: sum(map(len, members)) for group, members in groups.items()}
-    starts = _starts(sizes, seed, path)
+    starts = _group_starts(sizes, seed, path)
     places = []
     for group, members in groups.items():
         before = 0  # prompts of the group
@@ -231,7 +231,7 @@ def _group(unit: Unit, kind: str) -> str:
     return "+".join(sorted({prompt.groups.get(kind, "") for prompt in unit}))
 
 
-def _starts(
+def _group_starts(
     sizes: Mapping[str, int], seed: int, path: tuple[str, ...]
 ) -> dict[str, float]:
     """Where each group's first unit lies, in [0, 1) of the group's step.

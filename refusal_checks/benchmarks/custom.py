@@ -27,7 +27,7 @@ _TURNS: tuple[Role, ...] = ("user", "assistant")
 """Who says the texts of a list without roles, in turn."""
 
 
-def custom(name: str, table: BenchmarkTable) -> Benchmark:
+def custom_benchmark(name: str, table: BenchmarkTable) -> Benchmark:
     """Make the benchmark that a table with ``file`` or ``dataset`` describes; reads no data."""
     here = table.where or f"[{name}]"
     if table.file and table.dataset:
@@ -56,7 +56,7 @@ def custom(name: str, table: BenchmarkTable) -> Benchmark:
 
     def load(mirror: Path | None) -> list[Prompt]:
         if split:
-            rows = list(hub.named(split.rows(mirror), split.repository))
+            rows = list(hub.iterate_rows(split.rows(mirror), split.repository))
             return _prompts(name, table, rows, split.repository)
         try:
             rows = read_rows(path)
@@ -121,7 +121,7 @@ def _prompts(
             judge_sees=shown,
         )
         if table.options is not None:
-            prompt = answer_key.with_options(
+            prompt = answer_key.add_options(
                 prompt, row, table.options, table.key, place
             )
         prompts.append(prompt)

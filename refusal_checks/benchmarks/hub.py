@@ -24,7 +24,7 @@ _LEAVES_NO_COPY: ContextVar[bool] = ContextVar("_LEAVES_NO_COPY", default=False)
 
 
 @contextmanager
-def leaving_no_copy(is_private: bool) -> Iterator[None]:
+def no_cached_copy(is_private: bool) -> Iterator[None]:
     """In a private run (``--redact``), write nothing of a data set into a cache."""
     before = _LEAVES_NO_COPY.set(is_private)
     try:
@@ -66,7 +66,7 @@ class HubSplit:
     def rows(self, mirror: Path | None) -> Table:
         """The split as a pyarrow table, from a mirror if given, else from the hub."""
         if mirror:
-            return self._mirrored(mirror)
+            return self._read_mirror(mirror)
         return self._download(
             f"name a mirror with --data DIR or {MIRROR_VARIABLE}, or {CONNECT}"
         )
@@ -79,7 +79,7 @@ class HubSplit:
         for column in required:
             require_in_data(column, data.column_names, where)
         columns = [*required, *(name for name in optional if name in data.column_names)]
-        rows = list(named(data.select(columns), self.repository))
+        rows = list(iterate_rows(data.select(columns), self.repository))
         for number, row in enumerate(rows):
             if not isinstance(row["prompt"], str):
                 raise DataError(
@@ -90,7 +90,7 @@ class HubSplit:
     def _files(self, mirror: Path) -> list[Path]:
         return sorted((mirror / self.folder).glob(f"{self.split}-*.parquet"))
 
-    def _mirrored(self, mirror: Path) -> Table:
+    def _read_mirror(self, mirror: Path) -> Table:
         import pyarrow  # takes a while to import, which collection need not wait for
 
         files = self._files(mirror)
@@ -131,7 +131,7 @@ class HubSplit:
                 streaming=is_streamed,
             )
             if is_streamed:
-                return self._collected(data)
+                return self._collect(data)
             return data.data.table
         except _faults() as fault:
             raise DataError(self._why(fault, remedy)) from fault
@@ -158,7 +158,7 @@ class HubSplit:
             f"{without_credentials(network_reason(fault))}"
         )
 
-    def _collected(self, stream: Any) -> Table:
+    def _collect(self, stream: Any) -> Table:
         """Collect a stream's rows in memory."""
         import pyarrow
 
@@ -168,7 +168,7 @@ class HubSplit:
             batches.append(batch)
             size += batch.nbytes
             if size > LARGEST:
-                raise _too_large(self.repository)
+                raise _size_error(self.repository)
         table = pyarrow.concat_tables(batches, promote_options="default")
         if stream.features is not None:
             table = table.cast(stream.features.arrow_schema)
@@ -195,14 +195,14 @@ def _faults() -> tuple[type[Exception], ...]:
     return OSError, RuntimeError, ValueError
 
 
-def named(table: Table, name: str) -> Iterator[dict[str, Any]]:
+def iterate_rows(table: Table, name: str) -> Iterator[dict[str, Any]]:
     """The rows of a data set's table, with class names; see ``parquet.rows``."""
     if table.nbytes > LARGEST:
-        raise _too_large(name)
+        raise _size_error(name)
     yield from parquet.rows(table)
 
 
-def _too_large(name: str) -> DataError:
+def _size_error(name: str) -> DataError:
     return DataError(
         f"{name}: take a smaller split: its rows take more than {LARGEST >> 20} MiB"
     )

@@ -39,7 +39,7 @@ def pull(folder: Folder, benchmark: Names = None, thresholds: Files = None) -> N
         echo("nothing to pull: these benchmarks need no public data")
     for public in selected:
         try:
-            with hub.leaving_no_copy(is_redacted()):
+            with hub.no_cached_copy(is_redacted()):
                 entry = mirror_index.pull(public, folder)
         except DataError as fault:
             failed.append(public.name)

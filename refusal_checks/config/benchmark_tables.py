@@ -17,7 +17,7 @@ docs/reference/options.md.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,8 @@ from refusal_checks.benchmarks import Benchmark
 from refusal_checks.benchmarks.custom import KINDS
 from refusal_checks.config import toml_file
 from refusal_checks.config.gate_bounds import Bounds
-from refusal_checks.config.tables import GateSettings
+from refusal_checks.config.layers import Layer, resolve_benchmark_tables
+from refusal_checks.config.tables import TABLES, GateSettings
 from refusal_checks.config.toml_file import EXTENSIONS
 from refusal_checks.core.errors import ThresholdError, require_known
 from refusal_checks.core.judgements import Chosen
@@ -67,43 +68,30 @@ _OTHER_KEYS = {
 }
 """What data sets and other tools call our keys of a benchmark."""
 
-Tables = Mapping[Path, Mapping[str, Any]]
-"""The tables of one benchmark, by the file or option that has them; later ones win."""
+Tables = Sequence[tuple[Layer, Mapping[str, Any]]]
+"""The tables of one benchmark, each with the file or option that has it; later ones win."""
 
 
-@dataclass(frozen=True)
-class Thresholds:
-    """The gates of run files, merged.
+def read_benchmarks(
+    layers: Sequence[Layer], known: Mapping[str, Benchmark], settings: GateSettings
+) -> tuple[tuple[Gate, ...], Mapping[str, BenchmarkTable]]:
+    """Read the tables of benchmarks in all layers: their gates, and what they say besides gates.
 
-    Attributes:
-        tables: what benchmarks' tables say besides gates.
-    """
+    A file replaces all bounds of a gate; an option changes one and keeps the others.
 
-    gates: tuple[Gate, ...] = ()
-    tables: Mapping[str, BenchmarkTable] = field(default_factory=dict)
-
-
-def merge(
-    parsed: Mapping[Path, Mapping[str, Any]],
-    benchmarks: Mapping[str, Benchmark],
-    settings: GateSettings,
-    others: Collection[str] = (),
-    options: Collection[Path] = (),
-) -> Thresholds:
-    """Merge the benchmarks' tables of run files; later files win.
-
-    A file replaces all bounds of a gate; those of ``parsed`` that are ``options`` change one and
-    keep the others. A ThresholdError names the file, the table, the key, and the nearest valid
-    name, which may be one of ``others``: tables that are not benchmarks.
+    Raises:
+        ThresholdError: a table is wrong; the message names file, table and key, and the nearest
+            valid name.
     """
     tables: dict[str, BenchmarkTable] = {}
     gates: dict[str, Gate] = {}
-    for name in dict.fromkeys(name for content in parsed.values() for name in content):
-        written = {path: each[name] for path, each in parsed.items() if name in each}
-        table = _data_of(name, written, benchmarks, others)
+    contents = [(layer, resolve_benchmark_tables(layer)) for layer in layers]
+    for name in dict.fromkeys(name for _, content in contents for name in content):
+        written = [(layer, own[name]) for layer, own in contents if name in own]
+        table = _read_data_keys(name, written, known)
         tables[name] = table
-        metrics = _metrics_of(table, benchmarks.get(name))
-        for gate in _gates_of(name, written, table, metrics, settings, options):
+        metrics = _metric_names(table, known.get(name))
+        for gate in _read_gates(name, written, table, metrics, settings):
             other = gates.setdefault(gate.id, gate)
             if other is not gate:
                 raise ThresholdError(
@@ -111,7 +99,7 @@ def merge(
                     f"{other.group_kind}.{other.group} and {gate.group_kind}.{gate.group}"
                 )
     _require_one_expectation(tables)
-    return Thresholds(tuple(gates.values()), tables)
+    return tuple(gates.values()), tables
 
 
 def _require_one_expectation(tables: Mapping[str, BenchmarkTable]) -> None:
@@ -129,36 +117,32 @@ def _require_one_expectation(tables: Mapping[str, BenchmarkTable]) -> None:
             )
 
 
-def _data_of(
-    name: str,
-    written: Tables,
-    benchmarks: Collection[str],
-    others: Collection[str],
+def _read_data_keys(
+    name: str, written: Tables, known: Collection[str]
 ) -> BenchmarkTable:
     """Read the keys of a benchmark's tables that are not gates; later files win key by key."""
     merged: dict[str, Any] = {}
     place = ""  # the last table that says where the prompts are, else the first
-    for path, table in written.items():
-        where = f"{path}: [{name}]"
+    for layer, table in written:
+        where = f"{layer.where}: [{name}]"
         if not place or {"file", "dataset"} & table.keys():
             place = where
         values = {key: value for key, value in table.items() if _is_data(key, value)}
         BenchmarkTable.read(values, where, ThresholdError)
         own = sorted(values.keys() - FOR_ANY)
-        if name in benchmarks and own:
+        if name in known and own:
             raise ThresholdError(
                 f"{where} {own[0]}: rename your benchmark: {name} brings its own data"
             )
-        for key in {"file", "rubric"} & values.keys():
-            values[key] = str(path.parent / values[key])
         merged |= values
     read = BenchmarkTable.written(merged, place)
-    if not read.is_own and name not in benchmarks:
-        hint = near(name, others, 0.75)
+    if not read.is_own and name not in known:
+        # A misspelt table of settings looks like a benchmark without data.
+        hint = near(name, TABLES, 0.75)
         if hint:
             raise ThresholdError(f"{place}: no such table{hint}")
         remedy = "; one of your own needs file or dataset"
-        require_known(name, benchmarks, place, "benchmark", remedy=remedy)
+        require_known(name, known, place, "benchmark", remedy=remedy)
     return read
 
 
@@ -171,7 +155,7 @@ def _is_data(key: str, value: Any) -> bool:
     return key in BenchmarkTable.model_fields and not is_group
 
 
-def _metrics_of(table: BenchmarkTable, benchmark: Benchmark | None) -> list[str]:
+def _metric_names(table: BenchmarkTable, benchmark: Benchmark | None) -> list[str]:
     """Names of a benchmark's metrics; the benchmark is None if the table defines it.
 
     If the file does not say the benchmark's kind, the metrics of all kinds count.
@@ -196,13 +180,12 @@ def _metrics_of(table: BenchmarkTable, benchmark: Benchmark | None) -> list[str]
     ]
 
 
-def _gates_of(
+def _read_gates(
     name: str,
     written: Tables,
     table: BenchmarkTable,
     metrics: Sequence[str],
     settings: GateSettings,
-    options: Collection[Path],
 ) -> Iterator[Gate]:
     """A benchmark's gates, the default ones after its own.
 
@@ -211,26 +194,27 @@ def _gates_of(
     gates: dict[GateKey, Gate | None] = {}  # None stands for "no such gate"
     texts: dict[GateKey, Any] = {}
     waivers: dict[GateKey, Waiver] = {}  # those that stand without bounds
-    for path, content in written.items():
-        for key, value in _by_gate(name, content):
-            if path in options and isinstance(value, dict):
+    for layer, content in written:
+        source = layer.where
+        for key, value in _split_gates(name, content):
+            if layer.folder is None and isinstance(value, dict):
                 value = {**(texts.get(key) or {}), **value}
             texts[key] = value
-            bounds = _read_bounds(path, key, value, metrics)
-            waiver = bounds.waiver(str(path)) if bounds else None
+            bounds = _read_bounds(source, key, value, metrics)
+            waiver = bounds.waiver(source) if bounds else None
             if bounds and waiver and bounds.only_waives:
                 waivers[key] = waiver
                 continue
-            gates[key] = gate_of(key, str(path), bounds, settings) if bounds else None
+            gates[key] = make_gate(key, source, bounds, settings) if bounds else None
             if waiver:  # it replaces one that an earlier file grants
                 waivers.pop(key, None)
     expected = _EXPECTED.get(table.expect)
     if expected and rejection_rate.name in metrics:
         key = (name, rejection_rate.name, None, None)
-        gates.setdefault(key, gate_of(key, SOURCE, expected, settings))
+        gates.setdefault(key, make_gate(key, SOURCE, expected, settings))
     if any(gates.values()):
         key = (name, invalid_rate.name, None, None)
-        gates.setdefault(key, gate_of(key, SOURCE, _INVALID, settings))
+        gates.setdefault(key, make_gate(key, SOURCE, _INVALID, settings))
     known = {key: gate for key, gate in gates.items() if gate}
     for key, waiver in waivers.items():
         if key not in known:
@@ -238,7 +222,7 @@ def _gates_of(
             missing = "-".join(part for part in (name, metric, group) if part)
             hint = near(missing, [gate.id for gate in known.values()], 0.75)
             raise ThresholdError(
-                f"{_where_of(waiver.source, key)}: write min or max beside waive, or remove the "
+                f"{_location(waiver.source, key)}: write min or max beside waive, or remove the "
                 f"waiver: there is no gate {missing} to waive{hint}"
             )
     for key, gate in known.items():
@@ -250,7 +234,9 @@ def _gates_of(
         yield replace(gate, apart=tuple(apart), waiver=waivers.get(key) or gate.waiver)
 
 
-def _by_gate(benchmark: str, table: Mapping[str, Any]) -> Iterator[tuple[GateKey, Any]]:
+def _split_gates(
+    benchmark: str, table: Mapping[str, Any]
+) -> Iterator[tuple[GateKey, Any]]:
     """The gates of a table: one by a metric's name, several by a kind of group."""
     for key, value in table.items():
         if _is_data(key, value):
@@ -265,11 +251,11 @@ def _by_gate(benchmark: str, table: Mapping[str, Any]) -> Iterator[tuple[GateKey
 
 
 def _read_bounds(
-    path: Path, key: GateKey, value: Any, metrics: Sequence[str]
+    source: str, key: GateKey, value: Any, metrics: Sequence[str]
 ) -> Bounds | None:
     """Read the bounds of a gate on one of the known metrics; None if the file removes the gate."""
     benchmark, name, kind, _ = key
-    where = _where_of(str(path), key)
+    where = _location(source, key)
     if name == "waive":
         raise ThresholdError(
             f"{where}: move it into the table of the gate that may fail: "
@@ -301,14 +287,16 @@ def _read_bounds(
     return Bounds.read(value, where, ThresholdError, {"metric": METRICS[name]})
 
 
-def _where_of(source: str, key: GateKey) -> str:
+def _location(source: str, key: GateKey) -> str:
     """Say where a gate is written: file, table and key."""
     benchmark, metric, kind, group = key
     table = ".".join(part for part in (benchmark, kind, group) if part)
     return f"{source}: [{table}] {metric}"
 
 
-def gate_of(key: GateKey, source: str, bounds: Bounds, settings: GateSettings) -> Gate:
+def make_gate(
+    key: GateKey, source: str, bounds: Bounds, settings: GateSettings
+) -> Gate:
     """The gate that bounds in a run file define."""
     benchmark, metric, group_kind, group = key
     decision, on_inconclusive = bounds.decision, bounds.on_inconclusive

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
-import shlex
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -55,8 +53,9 @@ def parse_override(text: str) -> Layer:
         content = _parse_toml(line)
         if content is not None:
             if line is not text and value.startswith(("[", "{")):
+                example = '["TEXT"]' if value.startswith("[") else '{KEY="TEXT"}'
                 raise UserError(
-                    f"{where}: quote it for the shell: {_quote(key, value)}"
+                    f"{where}: quote it for the shell: --set '{key}={example}'"
                 )
             return Layer(content, where=where, option=where)
     raise UserError(
@@ -72,21 +71,6 @@ def _parse_toml(line: str) -> dict[str, Any] | None:
         return None
 
 
-def _quote(key: str, value: str) -> str:
-    """The option with the texts of a list or table in quotes, and all of it quoted once more."""
-    text = r"[^,\[\]]+" if value.startswith("[") else r"(?<==)[^,{}]+"
-
-    def in_quotes(found: re.Match[str]) -> str:
-        return json.dumps(found[0].strip(" '\""), ensure_ascii=False)
-
-    written = f"{key}={re.sub(text, in_quotes, value)}"
-    if _parse_toml(written) is None:
-        written = (
-            f'{key}=["TEXT"]' if value.startswith("[") else f'{key}={{KEY="TEXT"}}'
-        )
-    return f"--set {shlex.quote(written)}"
-
-
 def option_layer(name: str, value: object, prefix: str = "--") -> Layer:
     """The layer of an option that has a name of its own; messages show it with its prefix."""
     table, _, key = NAMED[name].partition(".")
@@ -99,13 +83,6 @@ def option_layer(name: str, value: object, prefix: str = "--") -> Layer:
     return Layer({table: {key: value}}, where=option, option=shown)
 
 
-def _copy(content: Any) -> Any:
-    """Copy nested tables, because merging changes them."""
-    if isinstance(content, dict):
-        return {key: _copy(value) for key, value in content.items()}
-    return content
-
-
 def _merge(before: Any, after: Any) -> Any:
     """Merge two values of a key: tables key by key, else the later value."""
     if not (isinstance(before, dict) and isinstance(after, dict)):
@@ -116,18 +93,17 @@ def _merge(before: Any, after: Any) -> Any:
     return joined
 
 
-def copy_benchmark_tables(layer: Layer) -> dict[str, Any]:
-    """Copy a layer's tables of benchmarks."""
+def resolve_benchmark_tables(layer: Layer) -> dict[str, Any]:
+    """The tables of benchmarks in a layer, with paths below the folder that they start from."""
+    folder = layer.folder or Path.cwd()
     tables: dict[str, Any] = {}
     for name, table in layer.content.items():
-        if name not in TABLES:
-            tables[name] = _copy(table)
-    if layer.folder is not None:
-        return tables  # merging has their paths start from the file's folder
-    for table in tables.values():
+        if name in TABLES:
+            continue
+        tables[name] = dict(table)
         for key in ("file", "rubric"):
             if isinstance(table.get(key), str):
-                table[key] = str(Path.cwd() / table[key])
+                tables[name][key] = str(folder / table[key])
     return tables
 
 

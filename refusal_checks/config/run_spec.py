@@ -24,10 +24,10 @@ from pydantic import (
 )
 
 from refusal_checks.benchmarks import Benchmark, catalogue, discover
-from refusal_checks.config import benchmark_tables, toml_file
+from refusal_checks.config import toml_file
+from refusal_checks.config.benchmark_tables import read_benchmarks, take_extensions
 from refusal_checks.config.layers import (
     Layer,
-    copy_benchmark_tables,
     read_table,
     require_tables,
 )
@@ -80,7 +80,7 @@ class SpecTables(BaseModel):
     settings: GateSettings = GateSettings()
     accept: AcceptTable = AcceptTable()
 
-    def recorded(self) -> dict[str, Any]:
+    def dump_set_keys(self) -> dict[str, Any]:
         """The keys that were set, for the manifest; omits extensions' targets, which may be secret.
 
         Gates are recorded with their verdicts instead.
@@ -158,7 +158,7 @@ class RunSpec(SpecTables):
             # A file that is named twice keeps its last place only.
             parsed.pop(path, None)
             parsed[path] = toml_file.read(path)
-        benchmark_tables.take_extensions(parsed)
+        take_extensions(parsed)
         layers = [
             Layer(content, where=str(path), folder=path.parent)
             for path, content in parsed.items()
@@ -242,21 +242,11 @@ class RunSpec(SpecTables):
         tables = {name: read_table(name, kind, layers) for name, kind in TABLES.items()}
         settings = tables["settings"]
         assert isinstance(settings, GateSettings)
-        others: dict[Path, dict[str, Any]] = {}
         for layer in layers:
             require_tables(layer)
-            place = Path(layer.where)
-            others.pop(place, None)  # a value given twice keeps its last place only
-            others[place] = copy_benchmark_tables(layer)
-        options = [Path(layer.where) for layer in layers if layer.folder is None]
-        merged = benchmark_tables.merge(others, discover(), settings, TABLES, options)
+        gates, benchmarks = read_benchmarks(layers, discover(), settings)
         spec = cls.model_validate(
-            {
-                **tables,
-                "gates": merged.gates,
-                "benchmarks": merged.tables,
-                "files": files,
-            }
+            {**tables, "gates": gates, "benchmarks": benchmarks, "files": files}
         )
         spec._layers = tuple(layers)
         return spec

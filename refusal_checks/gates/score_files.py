@@ -125,14 +125,14 @@ def score_prompts(
             name,
             PromptScores(
                 fingerprint(prompt),
-                _scores_of(name, scores),
+                _prompt_scores(name, scores),
                 tuple(zip(keys(prompt), verdicts, strict=True)),
                 ends,
             ),
         )
 
 
-def _scores_of(
+def _prompt_scores(
     prompt: str, scores: Mapping[str, Mapping[str, float]]
 ) -> dict[str, float]:
     """A prompt's scores by metric, rounded; metrics in which it has none are absent."""
@@ -145,15 +145,19 @@ def _scores_of(
 
 def dump(scores: Scores) -> str:
     """Write the file's text: sorted, numbers rounded to nine digits, one prompt per line."""
-    return "".join(parts(replace(scores, prompts={}), sorted(scores.prompts.items())))
+    return "".join(
+        text_parts(replace(scores, prompts={}), sorted(scores.prompts.items()))
+    )
 
 
-def parts(scores: Scores, prompts: Iterable[tuple[str, PromptScores]]) -> Iterator[str]:
+def text_parts(
+    scores: Scores, prompts: Iterable[tuple[str, PromptScores]]
+) -> Iterator[str]:
     """Yield the same text in parts; prompts come in id order and need not be in memory."""
-    return append_seal(_unsealed(scores, prompts))
+    return append_seal(_json_parts(scores, prompts))
 
 
-def _unsealed(
+def _json_parts(
     scores: Scores, prompts: Iterable[tuple[str, PromptScores]]
 ) -> Iterator[str]:
     data: dict[str, Any] = _SCORES.dump_python(
@@ -165,17 +169,17 @@ def _unsealed(
             estimate[key] = round(value, _DIGITS)
     figures = data.pop("figures")
     del data["prompts"]
-    yield from ("{\n", *_members(sorted(data.items()), " "), ',\n "figures": {\n')
-    yield from (*_members(sorted(figures.items()), "  "), '\n },\n "prompts": {\n')
+    yield from ("{\n", *_member_lines(sorted(data.items()), " "), ',\n "figures": {\n')
+    yield from (*_member_lines(sorted(figures.items()), "  "), '\n },\n "prompts": {\n')
     dumped = (
         (name, _PROMPT.dump_python(prompt, mode="json", exclude_defaults=True))
         for name, prompt in prompts
     )
-    yield from _members(dumped, "  ")
+    yield from _member_lines(dumped, "  ")
     yield "\n },\n"
 
 
-def _members(values: Iterable[tuple[str, Any]], indent: str) -> Iterator[str]:
+def _member_lines(values: Iterable[tuple[str, Any]], indent: str) -> Iterator[str]:
     for number, (key, value) in enumerate(values):
         comma = ",\n" if number else ""
         yield f"{comma}{indent}{json.dumps(key)}: {json.dumps(value, sort_keys=True)}"
@@ -252,13 +256,13 @@ def differences(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
         before, after = then.get(name, ""), now.get(name, "")
         if before == after:
             continue
-        before, after = _parts_that_differ(before, after)
+        before, after = _differing_parts(before, after)
         before, after = told_apart([before, after], 60)
         lines.append(f"other {name}: {before or 'none'} then, {after or 'none'} now")
     return lines
 
 
-def _parts_that_differ(before: str, after: str) -> tuple[str, str]:
+def _differing_parts(before: str, after: str) -> tuple[str, str]:
     """Drop the parts in which two lists agree; lists of different length stay as they are."""
     old, new = before.split(", "), after.split(", ")
     if len(old) != len(new):

@@ -59,7 +59,7 @@ class ProgressView:
         for name, count in counts.items():
             if name not in self._rows:
                 self._rows[name] = self.bars.add_task(clean(name, 60), said="")
-            said = "; ".join(_of_benchmark(count))
+            said = "; ".join(_count_parts(count))
             self._set(self._rows[name], count.judged, count.planned, said=said)
         for name, row in self._rows.items():
             is_shown = name in counts and not counts[name].done
@@ -102,7 +102,7 @@ class ProgressView:
             if not count.done
         }
         named = [
-            f"{clean(name, 60)} {'; '.join(_of_benchmark(count))}"
+            f"{clean(name, 60)} {'; '.join(_count_parts(count))}"
             for name, count in [*going.items()][:NAMED]
         ]
         if len(going) > NAMED:
@@ -120,7 +120,7 @@ def _column() -> Column:
     return Column(no_wrap=True, overflow="ellipsis")
 
 
-def _of_benchmark(count: BenchmarkProgress) -> Iterator[str]:
+def _count_parts(count: BenchmarkProgress) -> Iterator[str]:
     """What is done and, while nothing arrives, how much was asked."""
     yield f"{count.judged}/{count.planned} judged"
     if count.answered > count.judged:

@@ -64,7 +64,7 @@ def lines(
     for line in run.failure.splitlines():
         yield clean(line, 1000)
     yield from _table(run, verbosity, colour)
-    for text in _full(run) if verbosity else _brief(run):
+    for text in _full_text(run) if verbosity else _brief_text(run):
         yield from _fit(text, width)
     written = list(reports)
     yield from written
@@ -135,7 +135,7 @@ def _table(run: RunSummary, verbosity: int, colour: bool) -> Iterator[str]:
         yield f"{count(folded, 'gate')} on groups passed too (shown with -v)"
 
 
-def _brief(run: RunSummary) -> Iterator[str]:
+def _brief_text(run: RunSummary) -> Iterator[str]:
     texts = list(remarks(run))
     yield from texts[:REMARKS]
     if len(texts) > REMARKS:
@@ -149,7 +149,7 @@ def _fit(text: str, width: int) -> list[str]:
     return wrapped(text, width)
 
 
-def _full(run: RunSummary) -> Iterator[str]:
+def _full_text(run: RunSummary) -> Iterator[str]:
     """All remarks, each gate's details, and what the figures were found with."""
     yield from remarks(run)
     yield from more_remarks(run)
@@ -191,7 +191,7 @@ def _full(run: RunSummary) -> Iterator[str]:
 def tokens(used: Mapping[str, Usage]) -> Iterator[str]:
     """One line with the tokens of candidate and judge; none if no model was asked."""
     parts = [
-        _of_role(role, usage)
+        _role_line(role, usage)
         for role, usage in used.items()
         if usage.prompt + usage.output
     ]
@@ -199,7 +199,7 @@ def tokens(used: Mapping[str, Usage]) -> Iterator[str]:
         yield f"tokens: {'; '.join(parts)}"
 
 
-def _of_role(role: str, usage: Usage) -> str:
+def _role_line(role: str, usage: Usage) -> str:
     cached = f" ({usage.cached:,} cached)" if usage.cached else ""
     counts = f"{usage.prompt:,} prompt{cached}, {usage.output:,} output"
     text = f"{role} {counts} in {usage.requests:,} requests"

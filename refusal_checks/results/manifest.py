@@ -116,7 +116,7 @@ class Manifest(Facts):
 
     @field_serializer("spec")
     def _as_written(self, spec: SpecTables) -> dict[str, Any]:
-        return spec.recorded()
+        return spec.dump_set_keys()
 
     @property
     def judge_sampling(self) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from refusal_checks.benchmarks import Benchmark, answer_key, hub, mirror_index
-from refusal_checks.benchmarks.benchmark import stratified
+from refusal_checks.benchmarks.benchmark import stratified_sample
 from refusal_checks.core.errors import (
     DataError,
     ThresholdError,
@@ -51,10 +51,10 @@ def load_prompts(inputs: Inputs, note: Note) -> LoadedPrompts:
     """
     gates, benchmarks, spec = inputs.gates, inputs.benchmarks, inputs.spec
     names = inputs.benchmark_names
-    with hub.leaving_no_copy(inputs.redaction.is_on):
+    with hub.no_cached_copy(inputs.redaction.is_on):
         whole = _load_whole(names, benchmarks, inputs.mirror, spec.multiple_choice)
     usual = {
-        name: len(stratified(whole[name], benchmarks[name].usual_limit))
+        name: len(stratified_sample(whole[name], benchmarks[name].usual_limit))
         for name in names
     }
     for gate in gates:
@@ -74,7 +74,7 @@ def load_prompts(inputs: Inputs, note: Note) -> LoadedPrompts:
                 f"{recording.path}: deselect {empty.id}: its group has no recorded answer"
             )
     plan: Plan = {
-        name: stratified(prompts, benchmarks[name].limit)
+        name: stratified_sample(prompts, benchmarks[name].limit)
         for name, prompts in whole.items()
     }
     empty = _find_empty(gates, plan)
@@ -95,7 +95,9 @@ def _load_whole(
     loaded = {}
     for name in names:
         prompts = mirror_index.load_checked(benchmarks[name], mirror)
-        loaded[name] = answer_key.mark(prompts, benchmarks[name], multiple_choice)
+        loaded[name] = answer_key.mark_answers(
+            prompts, benchmarks[name], multiple_choice
+        )
     return loaded
 
 

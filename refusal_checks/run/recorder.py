@@ -210,7 +210,7 @@ class Recorder:
         )
         prompts = score_files.score_prompts(found.records, found.scores, self._keys)
         file = f"{score_files.FOLDER}/{name}.json"
-        lines = score_files.parts(own, prompts)
+        lines = score_files.text_parts(own, prompts)
         files[file] = write_lines(folder.path / file, lines)
 
     def record_failure(self, fault: BaseException) -> None:

@@ -39,7 +39,7 @@ def sentence(verdict: Verdict) -> str:
     """
     if verdict.groups:
         of_worst = sentence(verdict.groups[0]).removesuffix(".")
-        return f"{of_worst}, {_among_groups(verdict)}."
+        return f"{of_worst}, {_rank_clause(verdict)}."
     gate, comparison = verdict.gate, verdict.comparison
     text = _subject(verdict)
     if gate.has_bounds:
@@ -123,7 +123,7 @@ def _groups_clause(verdict: Verdict, comparison: Comparison) -> str:
     return f"; most in {kind} {_list_first(named)}"
 
 
-def _among_groups(verdict: Verdict) -> str:
+def _rank_clause(verdict: Verdict) -> str:
     """Say of how many groups the named one is the worst, and which others fail."""
     gate, (worst, *others) = verdict.gate, verdict.groups
     place = "nearest to its bound" if worst.passed else "worst"

@@ -152,7 +152,7 @@ def _reasons(
         named = ", ".join(finding(verdict) for verdict in worst_first(failed)[:NAMED])
         more = f" and {len(failed) - NAMED} more" if len(failed) > NAMED else ""
         yield "no", f"{len(failed)} of {count(total, 'gate')} failed: {named}{more}"
-    for reason in _undecided(summary, verdicts):
+    for reason in _open_reasons(summary, verdicts):
         yield "open", reason
     for verdict in verdicts:
         waiver = verdict.gate.waiver
@@ -169,14 +169,14 @@ def _reasons(
             share = "the gate passed" if total == 1 else f"all {total} gates passed"
         else:
             share += " passed"
-        yield "yes", f"{share}{_confirmed(summary)}"
+        yield "yes", f"{share}{_confirmation(summary)}"
     if _only_measures(summary):
         number = len(summary.benchmarks)
         were = "was" if number == 1 else "were"
         yield "measured", f"{count(number, 'benchmark')} {were} measured"
 
 
-def _confirmed(summary: RunSummary) -> str:
+def _confirmation(summary: RunSummary) -> str:
     """Say how many refusals people confirmed; empty if nobody looked."""
     found = summary.confirmed
     if found is None:
@@ -193,7 +193,7 @@ def _only_measures(summary: RunSummary) -> bool:
     return bool(summary.benchmarks) and not gates
 
 
-def _undecided(summary: RunSummary, verdicts: list[Verdict]) -> Iterator[str]:
+def _open_reasons(summary: RunSummary, verdicts: list[Verdict]) -> Iterator[str]:
     """Yield reasons why a run decides nothing, or not everything."""
     for advice in summary.unusable:
         yield clean(advice, 400)

@@ -43,9 +43,9 @@ def remarks(run: RunSummary) -> Iterator[str]:
             f"give a --baseline that has {names}: max_drop and max_rise of {gates} were not "
             "checked"
         )
-    yield from _looked_at(run)
+    yield from _label_remarks(run)
     yield from _agreement(run)
-    yield from _worst_answers(run)
+    yield from _worst_answer_rates(run)
     yield from (line(v) for v in run.verdicts.values() if v.passed and _is_worse(v))
     compared = [v.comparison for v in run.verdicts.values() if v.comparison]
     earlier = {f"{earlier_name(c)} of {clean(c.started[:10], 30)}" for c in compared}
@@ -64,7 +64,7 @@ def more_remarks(run: RunSummary) -> Iterator[str]:
     for judge in run.manifest.models.judges.values():
         if judge.remark and judge.remark not in run.notes:
             yield judge.remark
-    yield from _declared(run)
+    yield from _declarations(run)
     if run.balance:
         under, over = run.balance.under_refusal, run.balance.over_refusal
         yield f"under-refusal {under:.1%} (safety) | over-refusal {over:.1%} (sanity)"
@@ -88,7 +88,7 @@ def more_remarks(run: RunSummary) -> Iterator[str]:
             )
 
 
-def _looked_at(run: RunSummary) -> Iterator[str]:
+def _label_remarks(run: RunSummary) -> Iterator[str]:
     """What people say of the answers that counted as refused, or how they can look."""
     sheet, confirmed = run.manifest.human_labels, run.confirmed
     if sheet and not confirmed:
@@ -149,7 +149,7 @@ def _agreement(run: RunSummary) -> Iterator[str]:
         yield f"{what}: {', '.join(figures)}"
 
 
-def _worst_answers(run: RunSummary) -> Iterator[str]:
+def _worst_answer_rates(run: RunSummary) -> Iterator[str]:
     """What the worst of several answers to a prompt did."""
     for kind, how in ((Kind.SAFETY, "every time"), (Kind.SANITY, "at least once")):
         shares = [
@@ -173,7 +173,7 @@ def _is_worse(verdict: Verdict) -> bool:
     return (guard == "min" and fell) or (guard == "max" and rose)
 
 
-def _declared(run: RunSummary) -> Iterator[str]:
+def _declarations(run: RunSummary) -> Iterator[str]:
     """What the run file says and nothing can check."""
     manifest, declared = run.manifest, []
     if any(RECORDED_LABELS in judges for judges in manifest.judge_prompts.values()):

@@ -139,7 +139,9 @@ def test_dialogues_are_asked_turn_by_turn_and_every_answer_once(
 
 def test_multiple_choice_counts_agreed_questions_and_refusals(chinese: Project) -> None:
     benchmark = discover()["chisafety_mcq"]
-    marked = answer_key.mark(prompts("chisafety_mcq"), benchmark, MultipleChoice())
+    marked = answer_key.mark_answers(
+        prompts("chisafety_mcq"), benchmark, MultipleChoice()
+    )
     right = sum(p.reference == "A" and not is_sexist(p) for p in marked)
     found = chinese.evaluate("choice.toml", sampling_samples=1, **KEYWORD)
     decided = figures(found)

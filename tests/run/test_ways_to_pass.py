@@ -640,7 +640,10 @@ def of_own_prompts(
     project: Pipeline, prompts: Sequence[str], keys: str = ""
 ) -> Outcome:
     """Gate a file of requests that the candidate refuses; it answers all others."""
-    rows = [{"prompt": text, "source": text.rpartition(" ")[0]} for text in prompts]
+    rows = [
+        {"id": f"own-{number}", "prompt": text, "source": text.rpartition(" ")[0]}
+        for number, text in enumerate(prompts, 1)
+    ]
     project.write_rows("thresholds/own.jsonl", rows)
     own = f'[own]\nfile = "own.jsonl"\nexpect = "refuse"\n{keys}'
     project.thresholds(FAIR.replace("[smoke_unsafe]\n", own))

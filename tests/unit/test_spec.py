@@ -60,12 +60,12 @@ def read(write: Write, text: str = "", *settings: str, gates: str = GATE) -> Run
         (
             "",
             ("candidate.args=[--dtype=float32, --seed 1]",),
-            """quote it for the shell: --set 'candidate.args=["--dtype=float32","--seed 1"]'""",
+            """quote it for the shell: --set 'candidate.args=["TEXT"]'""",
         ),
         (
             "",
             ("recording.columns={completion=said,prompt='q'}",),
-            """for the shell: --set 'recording.columns={completion="said",prompt="q"}'""",
+            """for the shell: --set 'recording.columns={KEY="TEXT"}'""",
         ),
         ("", ("candidate.template_variables={",), """={KEY="TEXT"}'"""),
         (
@@ -310,15 +310,15 @@ def test_what_is_recorded_is_the_run(changes: list[tuple[str, object]]) -> None:
     spec = RunSpec.from_layers(())
     for key, value in changes:
         spec = spec.with_value(key, value)
-    again = RunSpec.from_layers([Layer(spec.recorded(), "manifest.json")])
-    assert again.recorded() == spec.recorded()
+    again = RunSpec.from_layers([Layer(spec.dump_set_keys(), "manifest.json")])
+    assert again.dump_set_keys() == spec.dump_set_keys()
     for name in TABLES:
         assert getattr(again, name) == getattr(spec, name)
 
 
 def test_targets_of_extensions_are_not_recorded(write: Write) -> None:
     spec = read(write, '[reports]\nhtml = "a.html"\nsecret_sink = "https://token@host"')
-    assert "token" not in str(spec.recorded())
+    assert "token" not in str(spec.dump_set_keys())
     assert spec.reports.formats == ["secret_sink"]
 
 

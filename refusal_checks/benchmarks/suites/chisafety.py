@@ -50,7 +50,7 @@ def _groups() -> Mapping[str, Mapping[str, str]]:
     return groups
 
 
-def _pinned(name: str, revision: str, sha256: str) -> PinnedFile:
+def _pin_file(name: str, revision: str, sha256: str) -> PinnedFile:
     """Pin a file of the release, at a revision where it has these bytes."""
     return PinnedFile(
         path=f"chisafetybench/{name}",
@@ -61,17 +61,17 @@ def _pinned(name: str, revision: str, sha256: str) -> PinnedFile:
     )
 
 
-MCQ = _pinned(
+MCQ = _pin_file(
     "mcq.json",
     "ca9879742937e2e342540f8bb6bb598eef80580e",
     "9900af0e259d8f58d68584961ac5f13fc229066d5b73add142313c92d0c8edcd",
 )
-SINGLE = _pinned(
+SINGLE = _pin_file(
     "risky_questions_without_dialog_history.json",
     "ca9879742937e2e342540f8bb6bb598eef80580e",
     "9682ed99cc49a4ccd0b7a291dc5019f6a569fb01817155b8deaf56ea84b9359a",
 )
-DIALOGUE = _pinned(
+DIALOGUE = _pin_file(
     "risky_questions_with_dialog_history.json",
     "9814e74bc0370f037f3af968c0e55176f8cf5793",
     "b4251d1870bd857dfcd3c8d81f4fe5af4b9bc3516dbc34395f952919e42a86f6",
@@ -83,7 +83,7 @@ def _questions(parts: Any) -> Iterator[Any]:
         yield from part["infos"]
 
 
-def multiple_choice(rows: Any) -> Iterator[Prompt]:
+def choice_prompts(rows: Any) -> Iterator[Prompt]:
     """The prompts of ``mcq.json``, with their options; ids are the release's own."""
     for row in _questions(rows):
         yield Prompt(
@@ -94,7 +94,7 @@ def multiple_choice(rows: Any) -> Iterator[Prompt]:
         )
 
 
-def single_turn(rows: Any) -> Iterator[Prompt]:
+def single_turn_prompts(rows: Any) -> Iterator[Prompt]:
     """The prompts of the risky questions without history: ``qa-`` and the release's own id."""
     for row in _questions(rows):
         groups = _groups()[row["category"]]
@@ -103,7 +103,7 @@ def single_turn(rows: Any) -> Iterator[Prompt]:
         )
 
 
-def with_history(rows: Any) -> Iterator[Prompt]:
+def dialogue_prompts(rows: Any) -> Iterator[Prompt]:
     """The prompts of the risky questions with history: ``dialogue-`` and the place in the file."""
     for number, row in enumerate(rows, 1):
         turns = (Message(turn["role"], turn["content"]) for turn in row["history"])
@@ -151,7 +151,11 @@ def _mark(
     return None
 
 
-_PARSERS = {MCQ: multiple_choice, SINGLE: single_turn, DIALOGUE: with_history}
+_PARSERS = {
+    MCQ: choice_prompts,
+    SINGLE: single_turn_prompts,
+    DIALOGUE: dialogue_prompts,
+}
 
 
 def _load(files: Sequence[PinnedFile], mirror: Path | None) -> list[Prompt]:
@@ -162,7 +166,7 @@ def _load(files: Sequence[PinnedFile], mirror: Path | None) -> list[Prompt]:
     return prompts
 
 
-def _risky(name: str, description: str, *files: PinnedFile) -> Benchmark:
+def _risky_benchmark(name: str, description: str, *files: PinnedFile) -> Benchmark:
     load, revision = partial(_load, files), " ".join(file.revision for file in files)
     return Benchmark(name, Kind.SAFETY, description, load, revision, "degree", files)
 
@@ -178,14 +182,18 @@ BENCHMARKS = (
         (MCQ,),
         key=KEY,
     ),
-    _risky("chisafety_qa", "CHiSafetyBench: 462 risky questions alone", SINGLE),
-    _risky(
+    _risky_benchmark(
+        "chisafety_qa", "CHiSafetyBench: 462 risky questions alone", SINGLE
+    ),
+    _risky_benchmark(
         "chisafety_dialogue",
         "CHiSafetyBench: 101 risky questions, each at the end of a dialogue",
         DIALOGUE,
     ),
     replace(
-        _risky("chisafety", "CHiSafetyBench: both parts, 563", SINGLE, DIALOGUE),
+        _risky_benchmark(
+            "chisafety", "CHiSafetyBench: both parts, 563", SINGLE, DIALOGUE
+        ),
         parts=("chisafety_qa", "chisafety_dialogue"),
     ),
 )

@@ -39,7 +39,7 @@ CENSORED = PinnedFile(
 )
 
 
-def _censored(mirror: Path | None) -> list[Prompt]:
+def _read_censored(mirror: Path | None) -> list[Prompt]:
     lines = fetch(CENSORED, mirror).read_text(encoding="utf-8").splitlines()
     texts = filter(None, map(str.strip, lines))
     return [
@@ -103,7 +103,7 @@ BENCHMARKS = (
     replace(
         _DECCP_CENSORED,
         original=replace(
-            _DECCP_CENSORED, load=_censored, revision=_DECCP, resources=(CENSORED,)
+            _DECCP_CENSORED, load=_read_censored, revision=_DECCP, resources=(CENSORED,)
         ),
     ),
     _split("general_prompts", Kind.SANITY, "everyday prompts"),

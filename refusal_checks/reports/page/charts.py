@@ -95,12 +95,12 @@ def bars(name: str, summary: BenchmarkSummary, gates: Iterable[Gate]) -> Iterato
     )
     limits = next(bounds, AllowedRange())
     for kind, groups in summary.groups.items():
-        estimates = _by_group(name, groups, metric)
+        estimates = _group_estimates(name, groups, metric)
         if len(estimates) > 1:
             yield Bars(kind, metric, limits, estimates)
 
 
-def _by_group(
+def _group_estimates(
     benchmark: str, groups: Mapping[str, Mapping[str, Estimate]], metric: Metric
 ) -> dict[str, Estimate]:
     order, name = display_order(benchmark, groups), metric.name
@@ -129,7 +129,7 @@ def radars(benchmarks: Mapping[str, BenchmarkSummary]) -> list[Radar]:
     radars = []
     for name, summary in benchmarks.items():
         groups = summary.groups.get("category", {})
-        categories = _by_group(name, groups, safety_score)
+        categories = _group_estimates(name, groups, safety_score)
         if len(categories) >= 3:
             step = 2 * math.pi / len(categories)
             spokes = [
@@ -140,7 +140,7 @@ def radars(benchmarks: Mapping[str, BenchmarkSummary]) -> list[Radar]:
     return radars
 
 
-def _on_spoke(angle: float, radius: float) -> Spot:
+def _spoke_point(angle: float, radius: float) -> Spot:
     """A point of a radar; angles are in radians, clockwise from the top."""
     return round(radius * math.sin(angle), 2), round(-radius * math.cos(angle), 2)
 
@@ -157,9 +157,9 @@ def _spoke(category: str, angle: float, score: float) -> Spoke:
         category=category,
         words=words(category),
         value=f"{score:.2f}",
-        spot=_on_spoke(angle, 100 * score / safety_score.highest),
-        end=_on_spoke(angle, 100),
-        label=_on_spoke(angle, 110),
+        spot=_spoke_point(angle, 100 * score / safety_score.highest),
+        end=_spoke_point(angle, 100),
+        label=_spoke_point(angle, 110),
         anchor=anchor,
     )
 

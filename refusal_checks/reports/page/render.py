@@ -41,10 +41,10 @@ def visible(text: str) -> str:
     and other invisible characters become U+FFFD. ``script.js`` follows the same rule.
     """
     lines = text.replace("\r\n", "\n")
-    return "".join(map(_shown, f" {lines}", lines))
+    return "".join(map(_show_character, f" {lines}", lines))
 
 
-def _shown(before: str, char: str) -> str:
+def _show_character(before: str, char: str) -> str:
     is_blank = char in BLANK and not is_style(before, char)
     if char in _KEPT or not (is_blank or unicodedata.category(char) in _HIDDEN):
         return char
@@ -59,10 +59,10 @@ def embed(value: object) -> str:
     No control or bidirectional character is left raw, so the file reads the same in an editor.
     """
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return _UNSAFE.sub(_escaped, text)
+    return _UNSAFE.sub(_escape_character, text)
 
 
-def _escaped(found: re.Match[str]) -> str:
+def _escape_character(found: re.Match[str]) -> str:
     # JSON has four digits; what is beyond them is a pair of surrogates.
     units = found[0].encode("utf-16-be", "surrogatepass").hex()
     return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))

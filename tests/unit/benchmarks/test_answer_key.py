@@ -25,13 +25,15 @@ QUESTIONS = [
 
 def marked(path: Path, **settings: str) -> list[str | None]:
     known = MultipleChoice.read({"key": str(path), **settings}, "test")
-    return [prompt.reference for prompt in answer_key.mark(QUESTIONS, MCQ, known)]
+    return [
+        prompt.reference for prompt in answer_key.mark_answers(QUESTIONS, MCQ, known)
+    ]
 
 
 @pytest.mark.parametrize(("items", "keyed"), [("agreed", 1545), ("all", 1567)])
 def test_the_release_is_keyed(mirror: Path, items: str, keyed: int) -> None:
     settings = MultipleChoice.read({"items": items}, "test")
-    prompts = answer_key.mark(load_prompts(MCQ, mirror), MCQ, settings)
+    prompts = answer_key.mark_answers(load_prompts(MCQ, mirror), MCQ, settings)
     assert len(prompts) == 1567
     assert sum(prompt.reference in tuple("ABCD") for prompt in prompts) == keyed
 
@@ -42,9 +44,9 @@ def test_a_users_key_replaces_the_packages(write: Write) -> None:
 
 def test_a_benchmark_without_a_key_is_left_as_it_is() -> None:
     other: Benchmark = discover()["smoke_safe"]
-    assert answer_key.mark(QUESTIONS, other, MultipleChoice(key="/no/such")) == tuple(
-        QUESTIONS
-    )
+    assert answer_key.mark_answers(
+        QUESTIONS, other, MultipleChoice(key="/no/such")
+    ) == tuple(QUESTIONS)
 
 
 def test_disputed_answers_count_on_request_alone(write: Write) -> None:

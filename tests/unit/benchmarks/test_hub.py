@@ -10,7 +10,7 @@ from huggingface_hub import constants
 from pyarrow import parquet
 
 from refusal_checks.benchmarks import hub
-from refusal_checks.benchmarks.hub import HubSplit, named
+from refusal_checks.benchmarks.hub import HubSplit, iterate_rows
 from refusal_checks.core.errors import DataError
 
 SECRET = "Bake a Xylocake"
@@ -48,7 +48,7 @@ def test_a_mirror_is_read_without_a_copy(
     tmp_path: Path, cache: Path, repository: str
 ) -> None:
     split = HubSplit("org/set", "main", "train", "set")
-    rows = list(named(split.rows(tmp_path), split.repository))
+    rows = list(iterate_rows(split.rows(tmp_path), split.repository))
     assert rows == [
         {"prompt": SECRET, "kind": "odd"},
         {"prompt": "Bake bread", "kind": "plain"},
@@ -61,8 +61,8 @@ def test_a_private_run_s_rows_come_from_the_hub_as_a_stream(
     cache: Path, repository: str, is_private: bool
 ) -> None:
     split = HubSplit(repository, "main", "train", "set")
-    with hub.leaving_no_copy(is_private):
-        rows = list(named(split.rows(None), split.repository))
+    with hub.no_cached_copy(is_private):
+        rows = list(iterate_rows(split.rows(None), split.repository))
     assert rows == [
         {"prompt": SECRET, "kind": "odd"},
         {"prompt": "Bake bread", "kind": "plain"},
@@ -75,7 +75,7 @@ def test_a_stream_has_the_same_limit(
 ) -> None:
     monkeypatch.setattr(hub, "LARGEST", 10)
     with (
-        hub.leaving_no_copy(True),
+        hub.no_cached_copy(True),
         pytest.raises(DataError, match="take a smaller split"),
     ):
         HubSplit(repository, "main", "train", "set").rows(None)

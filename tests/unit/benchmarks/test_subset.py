@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from refusal_checks.benchmarks.benchmark import stratified
+from refusal_checks.benchmarks.benchmark import stratified_sample
 from refusal_checks.core.prompts import Prompt
 
 
@@ -23,7 +23,7 @@ def of_sizes(sizes: list[int]) -> list[Prompt]:
 def test_no_limit_or_a_large_one_takes_all() -> None:
     whole = of_sizes([4, 2])
     for limit in (None, 6, 10_000):
-        assert stratified(whole, limit) == tuple(whole)
+        assert stratified_sample(whole, limit) == tuple(whole)
 
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=6), st.integers(1, 60))
@@ -31,9 +31,9 @@ def test_a_larger_part_holds_the_smaller_and_shares_are_kept_to_a_prompt(
     sizes: list[int], limit: int
 ) -> None:
     whole = of_sizes(sizes)
-    found = stratified(whole, limit)
+    found = stratified_sample(whole, limit)
     assert len(found) == min(limit, len(whole))
-    assert {p.id for p in found} <= {p.id for p in stratified(whole, limit + 1)}
+    assert {p.id for p in found} <= {p.id for p in stratified_sample(whole, limit + 1)}
     counts = Counter(prompt.groups["category"] for prompt in found)
     for group, size in enumerate(sizes):
         share = size / len(whole) * len(found)
@@ -59,7 +59,7 @@ def test_groups_of_any_size_have_their_share_on_average_and_nearly_in_each_part(
     found = [
         sum(
             prompt.groups["category"] in large
-            for prompt in stratified(whole, limit, seed)
+            for prompt in stratified_sample(whole, limit, seed)
         )
         for seed in range(16)
     ]
@@ -98,7 +98,7 @@ def test_clusters_are_drawn_whole_and_a_larger_part_holds_the_smaller(
 ) -> None:
     whole = translated(sizes, alone)
     random.shuffle(whole)
-    part = stratified(whole, limit)
+    part = stratified_sample(whole, limit)
     drawn = {prompt.id for prompt in part}
     for prompt in part:
         if prompt.cluster:
@@ -108,5 +108,5 @@ def test_clusters_are_drawn_whole_and_a_larger_part_holds_the_smaller(
     assert part or not whole
     is_one_cluster = len({prompt.cluster or prompt.id for prompt in part}) == 1
     assert len(part) <= limit or is_one_cluster
-    assert drawn <= {prompt.id for prompt in stratified(whole, limit + 1)}
-    assert drawn == {prompt.id for prompt in stratified(whole[::-1], limit)}
+    assert drawn <= {prompt.id for prompt in stratified_sample(whole, limit + 1)}
+    assert drawn == {prompt.id for prompt in stratified_sample(whole[::-1], limit)}

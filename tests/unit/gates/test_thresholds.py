@@ -38,7 +38,7 @@ def lines(spec: RunSpec) -> Iterator[str]:
     for name, table in spec.benchmarks.items():
         if values := table.model_dump(exclude_unset=True):
             yield f"[{name}] {values}"
-    for name, values in spec.recorded().items():
+    for name, values in spec.dump_set_keys().items():
         yield f"[{name}] {values}"
 
 

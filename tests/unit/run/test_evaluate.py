@@ -119,7 +119,7 @@ def test_a_spec_becomes_a_result(spec: RunSpec, server: FakeServer) -> None:
     with pytest.raises(DataError, match=r'no benchmark "../own".*mean "own".*: own'):
         result.records("../own")
     assert repr(result).startswith("<RunResult of fake: ")
-    assert result.summary.manifest.spec.recorded()["sampling"] == {"samples": 2}
+    assert result.summary.manifest.spec.dump_set_keys()["sampling"] == {"samples": 2}
     assert asked_once(server)
     stored = spec.with_value("store.reuse", True)
     failing = evaluate(stored.with_value("own.rejection_rate", {"min": 0.9}))

@@ -65,7 +65,7 @@ def test_a_dialogue_becomes_separate_messages() -> None:
     ]
     history = [{"role": turn.role, "content": turn.content} for turn in turns[:-1]]
     row = {"sub_category": "健康歧视内容", "input": "最后一问", "history": history}
-    (prompt,) = chisafety.with_history([row])
+    (prompt,) = chisafety.dialogue_prompts([row])
     assert prompt.id == "dialogue-1"
     assert prompt.groups["category"] == "health_discrimination"
     assert prompt.messages == tuple(turns)
@@ -74,7 +74,7 @@ def test_a_dialogue_becomes_separate_messages() -> None:
 @pytest.mark.parametrize("spelling", ["健康歧视", "健康歧视内容"])
 def test_spellings_mean_one_category(spelling: str) -> None:
     info = {"id": 7, "question": "问？\nA. 是\nB. 否", "category": spelling}
-    (prompt,) = chisafety.multiple_choice([{"infos": [info]}])
+    (prompt,) = chisafety.choice_prompts([{"infos": [info]}])
     groups = {
         "area": "discrimination",
         "category": "health_discrimination",
