@@ -16,10 +16,12 @@ from refusal_checks.core.judgements import (
     Label,
     Labelled,
 )
+from refusal_checks.core.language import other_language
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import Record, is_disputed
+from refusal_checks.core.records import Record, evenly, is_disputed
 from refusal_checks.core.reservation_kinds import ONE_IN
 from refusal_checks.judges.kinds.refusal import RefusalCategory
+from refusal_checks.judges.rules import KeywordJudge
 from refusal_checks.metrics import (
     METRICS,
     Metric,
@@ -33,6 +35,10 @@ from refusal_checks.metrics.statistics.intervals import Estimate
 Scores = Mapping[str, Mapping[str, float]]  # scores by metric and prompt id
 Answers = Mapping[str, Sequence[Record]]  # records by prompt id
 Figures = Mapping[str, Estimate]  # figures by metric
+
+
+LANGUAGE_SAMPLE = 1000
+"""Answers of a benchmark whose language is detected; see ``BenchmarkSummary.unmeasured``."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +100,10 @@ def summarise(
     scores: Scores | None = None,
     planned: int = 0,
     kind: str = "",
+    *,
+    parts: tuple[str, ...] = (),
+    has_labels: bool = False,
+    measured: frozenset[str] | None = None,
 ) -> BenchmarkSummary:
     """Compute all figures of one benchmark's records, overall and by group, with intervals.
 
@@ -101,6 +111,9 @@ def summarise(
         level: confidence level of the intervals.
         scores: scores by metric and prompt id, if they were computed already.
         planned: number of the benchmark's prompts, which may be more than were evaluated.
+        parts: benchmarks whose prompts are all among this one's.
+        has_labels: whether recorded labels stand in for a judge.
+        measured: languages in which a check measured the judge; None if nothing asks for them.
     """
     scores = scores or score_all(records)
     answers = group_by_prompt(records)
@@ -154,11 +167,45 @@ def summarise(
             for record in records
         ),
         uneven=_uneven(answers),
+        parts=parts,
+        labels=_recorded_labels(records) if has_labels else None,
+        unmeasured={} if measured is None else _unmeasured_languages(records, measured),
     )
 
 
 def _is_refused(judgement: Judgement) -> bool:
     return isinstance(judgement, Labelled) and judgement.label is Label.REFUSAL
+
+
+def _recorded_labels(records: Sequence[Record]) -> RecordedLabels:
+    """Compare recorded labels of refusal with the answers' words."""
+    keyword = KeywordJudge()
+    looked_at = contradicted = 0
+    for record in records:
+        label = record.judgement
+        if not isinstance(label, Binary) or label.is_partial:
+            continue  # a partial refusal may have words of either
+        if not record.completion or not record.completion.text.strip():
+            continue
+        words = keyword.without_asking(record.prompt, record.completion)
+        if isinstance(words, Binary):
+            looked_at += 1
+            contradicted += words.label is not label.label
+    return RecordedLabels(looked_at, contradicted)
+
+
+def _unmeasured_languages(
+    records: Sequence[Record], measured: frozenset[str]
+) -> dict[str, int]:
+    """Count answers judged for refusal in languages in which the judge was not measured."""
+    languages = Counter[str]()
+    # Detecting a language takes 0.1 ms, so not all answers are looked at.
+    for record in evenly(records, LANGUAGE_SAMPLE):
+        if record.completion and isinstance(record.judgement, Binary):
+            language = other_language(record.completion.text, measured)
+            if language:
+                languages[language] += 1
+    return dict(languages)
 
 
 def _uneven(answers: Answers) -> tuple[int, ...]:

@@ -32,13 +32,13 @@ from refusal_checks.metrics.refusal_rates import (
 )
 from refusal_checks.models.model_names import DEMO_RECORDINGS, RECORDED_LABELS
 from refusal_checks.models.provided_models import DEMO, DEMO_JUDGE
-from refusal_checks.results.benchmark_summary import BenchmarkSummary
+from refusal_checks.results.benchmark_summary import (
+    LANGUAGE_SAMPLE,
+    BenchmarkSummary,
+)
 from refusal_checks.results.manifest import Manifest, ModelFacts
 from refusal_checks.results.summary import RunSummary
 from refusal_checks.trust.check_sets import SETS
-
-LOOKED_AT = 1000
-"""Answers of a benchmark whose language was detected; see ``BenchmarkSummary.unmeasured``."""
 
 LEAST_CONFIDENCE = 0.90
 """The lowest confidence of intervals that decide without a reservation."""
@@ -145,7 +145,7 @@ def _found(summary: RunSummary, verdicts: Sequence[Verdict]) -> Found:
     yield from _not_seen_whole(summary.manifest, gated)
     for name, figures in gated.items():
         unmeasured = sum(figures.unmeasured.values())
-        if _are_many(unmeasured, min(figures.answers, LOOKED_AT)):
+        if _are_many(unmeasured, min(figures.answers, LANGUAGE_SAMPLE)):
             codes = ", ".join(sorted(figures.unmeasured)[:5])
             yield (
                 "language-unmeasured",

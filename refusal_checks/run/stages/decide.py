@@ -13,16 +13,15 @@ from refusal_checks.gates.decision import decide_all
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.judges.rules import LabelsJudge
 from refusal_checks.metrics import score_all
-from refusal_checks.results.benchmark_summary import BenchmarkSummary
+from refusal_checks.results.benchmark_summary import (
+    BenchmarkSummary,
+    Scores,
+    summarise,
+)
 from refusal_checks.results.summary import quote_unread_verdict
 from refusal_checks.run.inputs import Inputs
 from refusal_checks.run.plan import SelectedBenchmark
-from refusal_checks.run.stages.remarks import (
-    Scores,
-    figures_of,
-    margin_remark,
-    truncation_remarks,
-)
+from refusal_checks.run.stages.remarks import margin_remark, truncation_remarks
 from refusal_checks.trust.agreement import Compared, compared
 from refusal_checks.trust.floors import JudgeCheck
 from refusal_checks.trust.labels import Confirmed
@@ -70,7 +69,18 @@ def decide_benchmark(
     check = benchmark.check(check)
     outcomes = decide_all(benchmark.gates, records, rules, earlier)
     scores = score_all(records)
-    verdicts = [found for found in outcomes.values() if isinstance(found, Verdict)]
+    has_labels = any(isinstance(judge, LabelsJudge) for judge in judges)
+    has_models = any(judge.identity is not None for judge in judges)
+    figures = summarise(
+        records,
+        rules.level,
+        scores,
+        planned=benchmark.size,
+        kind=benchmark.definition.kind.value,
+        parts=benchmark.definition.parts,
+        has_labels=has_labels,
+        measured=check.measured if check and has_models else None,
+    )
     limits = truncation_remarks(
         records,
         inputs.sampling.max_tokens,
@@ -78,20 +88,20 @@ def decide_benchmark(
         inputs.spec.candidate.reasoning_end,
     )
     notes = [f"{name}: {line}" for line in limits]
+    verdicts = [found for found in outcomes.values() if isinstance(found, Verdict)]
     remark = margin_remark(name, verdicts, check)
     if remark:
         notes.append(remark)
     # Labels that are the verdicts themselves tell nothing about a judge.
-    repeats = any(isinstance(judge, LabelsJudge) for judge in judges)
-    is_human = inputs.spec.recording.labelled_by == PEOPLE
+    is_human = inputs.spec.recording.labelled_by == PEOPLE and not has_labels
     return BenchmarkFindings(
         name,
         records,
         outcomes,
         scores,
-        figures_of(benchmark, records, scores, rules.level, check),
+        figures,
         notes,
         inputs.labels.of(name, records) if inputs.labels else None,
-        dict(compared(records, judges[0].partial)) if is_human and not repeats else {},
+        dict(compared(records, judges[0].partial)) if is_human else {},
         quote_unread_verdict(records, [judge.expected for judge in judges]),
     )

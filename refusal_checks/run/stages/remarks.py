@@ -1,93 +1,15 @@
-"""Figures of a complete benchmark for a run's summary, and remarks on them."""
+"""Remarks on a complete benchmark: limits that cut answers, margins that the judge blurs."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
 
 from refusal_checks.core.judgements import Binary, Invalid, Reason
-from refusal_checks.core.language import other_language
-from refusal_checks.core.records import Completion, Record, evenly
+from refusal_checks.core.records import Completion, Record
 from refusal_checks.core.text import clean, count
 from refusal_checks.gates.verdict import Verdict
-from refusal_checks.judges.rules import KeywordJudge, LabelsJudge
 from refusal_checks.metrics import METRICS
-from refusal_checks.results.benchmark_summary import (
-    BenchmarkSummary,
-    RecordedLabels,
-    summarise,
-)
-from refusal_checks.results.reservations import LOOKED_AT
-from refusal_checks.run.plan import SelectedBenchmark
 from refusal_checks.trust.floors import JudgeCheck
-
-Scores = Mapping[str, Mapping[str, float]]
-"""The prompts' scores, by metric and prompt id."""
-
-
-def figures_of(
-    benchmark: SelectedBenchmark,
-    records: Sequence[Record],
-    scores: Scores,
-    level: float,
-    check: JudgeCheck | None,
-) -> BenchmarkSummary:
-    """Compute all figures of a benchmark's records, with intervals at a confidence level.
-
-    Args:
-        check: of its judges, with the languages it covers.
-    """
-    about, judges = benchmark.definition, benchmark.judges
-    figures = summarise(records, level, scores, benchmark.size, about.kind.value)
-    added: dict[str, Any] = {}
-    if any(judge.identity is not None for judge in judges):
-        added["unmeasured"] = _unmeasured_languages(records, check)
-    if any(isinstance(judge, LabelsJudge) for judge in judges):
-        added["labels"] = _labels(records)
-    return replace(
-        figures,
-        parts=about.parts,
-        **added,
-    )
-
-
-def _labels(records: Sequence[Record]) -> RecordedLabels:
-    """Compare recorded labels of refusal with the answers' words."""
-    keyword = KeywordJudge()
-    looked_at = contradicted = 0
-    for record in records:
-        label = record.judgement
-        if not isinstance(label, Binary) or label.is_partial:
-            continue  # a partial refusal may have words of either
-        if not record.completion or not record.completion.text.strip():
-            continue
-        words = keyword.without_asking(record.prompt, record.completion)
-        if isinstance(words, Binary):
-            looked_at += 1
-            contradicted += words.label is not label.label
-    return RecordedLabels(looked_at, contradicted)
-
-
-def _unmeasured_languages(
-    records: Sequence[Record], check: JudgeCheck | None
-) -> dict[str, int]:
-    """Count answers judged for refusal in languages in which the judge was not measured.
-
-    Looks at ``LOOKED_AT`` records only: detecting a language takes 0.1 ms.
-    """
-    if check is None:
-        return {}
-    measured = check.measured
-    languages = Counter[str]()
-    for record in evenly(records, LOOKED_AT):
-        if record.completion and isinstance(record.judgement, Binary):
-            language = other_language(record.completion.text, measured)
-            if language:
-                languages[language] += 1
-    return dict(languages)
-
 
 HARDLY_ANY = 0.9
 """Share of answers without the text that should end their reasoning from which it is in doubt."""
