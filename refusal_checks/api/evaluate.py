@@ -92,15 +92,15 @@ def evaluate(
     evaluation = _Evaluation(
         spec, EventHub(on_event), run_id or project.new_run_id(), write_reports
     )
-    work = evaluation.in_thread if _has_loop() else evaluation.work
+    work = evaluation.run_in_thread if _has_loop() else evaluation.work
     try:
-        return work(folders or choose_folders(spec), _selected(gates, spec))
+        return work(folders or choose_folders(spec), _select_gates(gates, spec))
     except UserError as fault:
         if (
             folders
         ):  # pytest and commands name the folders, and their users type options
             raise
-        raise type(fault)(_in_keys(str(fault))) from None
+        raise type(fault)(_name_keys(str(fault))) from None
 
 
 _EXAMPLE = (
@@ -108,7 +108,7 @@ _EXAMPLE = (
 )
 
 
-def _in_keys(message: str) -> str:
+def _name_keys(message: str) -> str:
     """Name keys in a message in place of the command line's options."""
     text = message.replace(COMMANDS, _EXAMPLE).replace("--set ", "")
     for option, key in NAMED.items():
@@ -116,7 +116,7 @@ def _in_keys(message: str) -> str:
     return text
 
 
-def _selected(gates: Collection[str] | None, spec: RunSpec) -> Collection[str]:
+def _select_gates(gates: Collection[str] | None, spec: RunSpec) -> Collection[str]:
     """The ids to evaluate; UserError if one does not exist."""
     if gates is None:
         if not spec.ids:
@@ -203,6 +203,7 @@ class _Evaluation:
                     pipeline.run()
                 except (KeyboardInterrupt, EngineStartError) as fault:
                     ended = fault
+            # Engines, store and lock are closed: reports may take long, and the next run may begin.
             result = RunResult(recorder.folder, recorder.summary)
             try:
                 self._report(result)
@@ -218,6 +219,7 @@ class _Evaluation:
     def _announce(self, session: RunSession, recorder: Recorder) -> Pipeline:
         """Say that all is prepared; from here on, whatever ends the run leaves a result."""
         pipeline = self._pipeline = Pipeline(session, recorder)
+        # Who interrupts sets this first, and then looks for a pipeline: one of the two is noticed.
         if self._is_cancelled:
             raise KeyboardInterrupt
         self._events.tell(recorder.prepared)
@@ -229,7 +231,7 @@ class _Evaluation:
             for line in result.write_reports(self._spec.reports):
                 self._events.say(line)
 
-    def in_thread(self, folders: Folders, selected: Collection[str]) -> RunResult:
+    def run_in_thread(self, folders: Folders, selected: Collection[str]) -> RunResult:
         """Run ``work`` in a thread of its own, and pass interrupts on to it."""
         ended: SimpleQueue[RunResult | BaseException] = SimpleQueue()
 
@@ -239,6 +241,7 @@ class _Evaluation:
             except BaseException as fault:
                 ended.put(fault)
 
+        # A daemon, so that a second Ctrl-C ends the process at once.
         thread = threading.Thread(target=work, name="evaluation", daemon=True)
         with ctrl_c_as_interrupt(), signals_as_interrupts():
             thread.start()

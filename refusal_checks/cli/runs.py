@@ -125,5 +125,5 @@ def _listed(run: RunFolder) -> Listed:
             return Listed(name, started, candidate, answer, passed, total)
     candidate = ""
     with suppress(DataError):
-        candidate = run.written().manifest.candidate
+        candidate = run.stored_summary().manifest.candidate
     return Listed(name, started, candidate, answer)

@@ -36,7 +36,9 @@ class Journal:
                 path.parent.mkdir(exist_ok=True)
                 self._files[benchmark] = path.open("wb", buffering=0)
             file = self._files[benchmark]
-            if not records:
+            if (
+                not records
+            ):  # as after an engine's restart, when all is judged from the store
                 file.seek(0)
                 file.truncate()
             for line in record_lines(records):
@@ -58,6 +60,7 @@ class Journal:
                 file.close()
                 with suppress(OSError):
                     self._folder.journal(benchmark).unlink(missing_ok=True)
+        # A summary of many gates takes long to write, and benchmarks may end all at once.
         begun = time.monotonic()
         if begun < self._next_summary:
             return

@@ -56,7 +56,7 @@ def new_run_id() -> str:
 
 def default_folder() -> Path:
     """Find the folder of a project's store, as a gate run in one of its folders does."""
-    return configured(Path.cwd()).get(FOLDER_KEY, ROOT).expanduser()
+    return configured_folders(Path.cwd()).get(FOLDER_KEY, ROOT).expanduser()
 
 
 def default_runs_folder(folder: Path | None = None) -> Path:
@@ -65,7 +65,7 @@ def default_runs_folder(folder: Path | None = None) -> Path:
     Taken from ``RUNS_KEY``, else from ``RUNS_VARIABLE``, else below the folder of ``FOLDER_KEY``,
     else below ``ROOT``.
     """
-    folders = configured(folder or Path.cwd())
+    folders = configured_folders(folder or Path.cwd())
     own = folders.get(FOLDER_KEY, ROOT)
     named = folders.get(RUNS_KEY) or os.environ.get(RUNS_VARIABLE, "").strip()
     return Path(named or own / "runs").expanduser()
@@ -77,7 +77,7 @@ def runs_option(named: str) -> str:
     return f"${RUNS_VARIABLE}" if is_variable else "--runs"
 
 
-def configured(folder: Path) -> dict[str, Path]:
+def configured_folders(folder: Path) -> dict[str, Path]:
     """Read the folders that a folder's pytest configuration names, by key (``RUNS_KEY`` and so on).
 
     Empty if there is no configuration, or if pytest could not read it either.
@@ -86,11 +86,11 @@ def configured(folder: Path) -> dict[str, Path]:
         for name, table in _FILES:
             keys = _read(place / name, table)
             if keys is not None:
-                return _named(place, keys)
+                return _named_folders(place, keys)
     return {}
 
 
-def _named(place: Path, keys: dict[str, Any]) -> dict[str, Path]:
+def _named_folders(place: Path, keys: dict[str, Any]) -> dict[str, Path]:
     folders = {}
     for key in (RUNS_KEY, FOLDER_KEY):
         value = keys.get(key, "")

@@ -106,7 +106,7 @@ def _failing_prompt(original: FailingPrompt) -> FailingPrompt:
     return replace(_hide(original, "prompt", "answer", "rationale"), expected=letter)
 
 
-def _unnamed(facts: ServerFacts) -> ServerFacts:
+def _hide_name(facts: ServerFacts) -> ServerFacts:
     """Redact the name that a server gives its model: a server may say anything."""
     return facts.model_copy(update={"answers_as": redacted(facts.answers_as)})
 
@@ -125,7 +125,7 @@ class Redaction:
             if isinstance(model, Served):
                 vllm.check_logging(model.args)
 
-    def judged(self, records: Sequence[Record]) -> Sequence[Record]:
+    def judgements(self, records: Sequence[Record]) -> Sequence[Record]:
         return list(map(redact_judgement, records)) if self.is_on else records
 
     def records(self, records: Sequence[Record]) -> Sequence[Record]:
@@ -175,7 +175,7 @@ class Redaction:
         if not self.is_on:
             return original
         servers = {
-            role: {server: _unnamed(facts) for server, facts in by_server.items()}
+            role: {server: _hide_name(facts) for server, facts in by_server.items()}
             for role, by_server in original.servers.items()
         }
         return original.model_copy(update={"servers": servers})

@@ -101,13 +101,15 @@ def reservations(
         verdicts: those that decided something.
     """
     found: dict[str, dict[str, list[str]]] = {}
-    for name, text in _found(summary, verdicts):
+    for name, text in _find_all(summary, verdicts):
         remedy, _, why = clean(text, 300).partition(": ")
         found.setdefault(name, {}).setdefault(remedy, []).append(why)
     day = summary.manifest.started[:10]
     for name, remedies in found.items():
         kind, _ = RESERVATIONS[name]
-        text = _some([f"{remedy}: {_some(why)}" for remedy, why in remedies.items()])
+        text = _join_some(
+            [f"{remedy}: {_join_some(why)}" for remedy, why in remedies.items()]
+        )
         accepted = ""
         acceptance = summary.manifest.spec.accept.granted.get(name)
         if acceptance and kind == "unverified":
@@ -119,30 +121,30 @@ def reservations(
         yield Reservation(name, kind, text, accepted)
 
 
-def _some(texts: Sequence[str]) -> str:
+def _join_some(texts: Sequence[str]) -> str:
     different = list(dict.fromkeys(texts))
     more = f" (and {len(different) - 2} more)" if len(different) > 2 else ""
     return f"{'; '.join(different[:2])}{more}"
 
 
-def _found(summary: RunSummary, verdicts: Sequence[Verdict]) -> Found:
+def _find_all(summary: RunSummary, verdicts: Sequence[Verdict]) -> Found:
     # Without gates on invalid answers or on disagreement between judges.
     own = [v for v in verdicts if METRICS[v.gate.metric].group != "judging"]
     named = {verdict.gate.benchmark for verdict in own}
     gated = {name: it for name, it in summary.benchmarks.items() if name in named}
     yield from _parts(summary.manifest, gated)
-    yield from _too_close(summary.manifest.spec.settings.confidence, own)
+    yield from _close_calls(summary.manifest.spec.settings.confidence, own)
     yield from _judges(summary, own)
     yield from _labels(summary, own)
     if not summary.errors and not summary.manifest.gates.left_out:
         # Gates that could not be evaluated, or were not selected, may be those that are missing.
-        yield from _without_bounds(summary, verdicts, own)
+        yield from _missing_bounds(summary, verdicts, own)
     if any(verdict.invalid.decide for verdict in own):
         yield (
             "invalid-decide",
             "look at the answers without a verdict: they decide a gate",
         )
-    yield from _not_seen_whole(summary.manifest, gated)
+    yield from _unseen_parts(summary.manifest, gated)
     for name, figures in gated.items():
         unmeasured = sum(figures.unmeasured.values())
         if _are_many(unmeasured, min(figures.answers, LANGUAGE_SAMPLE)):
@@ -188,7 +190,7 @@ def _parts(manifest: Manifest, gated: Mapping[str, BenchmarkSummary]) -> Found:
             )
 
 
-def _too_close(confidence: float, own: Sequence[Verdict]) -> Found:
+def _close_calls(confidence: float, own: Sequence[Verdict]) -> Found:
     """Gates that passed although their interval contains the bound.
 
     Groups of a benchmark that passed as a whole only add to that, however few prompts they have.
@@ -250,7 +252,7 @@ def _is_close(verdict: Verdict) -> bool:
     return _asks_for_certainty(gate) or verdict.units < enough
 
 
-def _without_bounds(
+def _missing_bounds(
     summary: RunSummary, verdicts: Sequence[Verdict], own: Sequence[Verdict]
 ) -> Found:
     """Benchmarks on which a model passes that does the wrong thing on most prompts."""
@@ -263,7 +265,7 @@ def _without_bounds(
             continue  # reported, and bounded only where a run file says so
         strong = [verdict.gate for verdict in mine if _is_strong(verdict)]
         figures = summary.benchmarks.get(name)
-        unbounded = _unbounded(strong, figures)
+        unbounded = _unbounded_prompts(strong, figures)
         wrong, bound = "answers", "min"
         if kind == Kind.SANITY:
             wrong, bound = "refuses", "max"
@@ -324,7 +326,7 @@ def _is_strong(verdict: Verdict) -> bool:
     return verdict.kind not in (Kind.SAFETY, Kind.SANITY)
 
 
-def _unbounded(gates: Sequence[Gate], figures: BenchmarkSummary | None) -> int:
+def _unbounded_prompts(gates: Sequence[Gate], figures: BenchmarkSummary | None) -> int:
     """Count a benchmark's prompts at which none of its gates looks; 0 if they are few."""
     if figures is None or not gates or any(gate.group_kind is None for gate in gates):
         return 0
@@ -426,7 +428,7 @@ def _labels(summary: RunSummary, own: Sequence[Verdict]) -> Found:
             )
 
 
-def _not_seen_whole(manifest: Manifest, gated: Mapping[str, BenchmarkSummary]) -> Found:
+def _unseen_parts(manifest: Manifest, gated: Mapping[str, BenchmarkSummary]) -> Found:
     """What users may read of answers to harmful requests, and no judge read."""
     harmful = {name: it for name, it in gated.items() if it.kind == Kind.SAFETY}
     for name, figures in harmful.items():

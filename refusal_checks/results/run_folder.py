@@ -188,15 +188,17 @@ class RunFolder:
     ) -> None:
         """Write the summary of a run that has ended; what stood in for it goes.
 
-        The records of an unfinished run stay: its summary names them, see ``partial``.
+        The records of an unfinished run stay: its summary names them, see ``partial_benchmarks``.
         """
+        # First the summary, then the rest goes: a kill between the two leaves both, and the summary
+        # is read.
         _write_summary(self.summary_file, summary, words or {})
         with suppress(OSError):
             self._stand_in.unlink(missing_ok=True)
         if not summary.unfinished:
             shutil.rmtree(self.path / UNFINISHED, ignore_errors=True)
 
-    def partial(
+    def partial_benchmarks(
         self, manifest: Manifest
     ) -> tuple[dict[str, BenchmarkSummary], dict[str, FileDigest]]:
         """The benchmarks that a stopped run has in part: figures so far, digests of records.
@@ -205,17 +207,17 @@ class RunFolder:
             OSError: a file of records cannot be read.
         """
         names = _stems(self.path / UNFINISHED) - set(self.complete)
-        benchmarks, files = self._so_far(manifest, names), {}
+        benchmarks, files = self._partial_figures(manifest, names), {}
         for name in names:
             path = self.journal(name)
-            if name in benchmarks:
+            if name in benchmarks:  # else nothing of it was judged
                 written = FileDigest(sha256(path), path.stat().st_size)
                 files[f"{UNFINISHED}/{path.name}"] = written
             else:
                 path.unlink(missing_ok=True)
         return benchmarks, files
 
-    def _so_far(
+    def _partial_figures(
         self, manifest: Manifest, names: Iterable[str]
     ) -> dict[str, BenchmarkSummary]:
         """Figures of benchmarks that may be incomplete; those without a record are left out."""
@@ -240,13 +242,13 @@ class RunFolder:
         Raises:
             DataError: no run has begun here, or its summary has changed or is of another version.
         """
-        summary = self.written()
+        summary = self.stored_summary()
         if self.has_begun and not self.has_ended:
             left = set(self.benchmarks) - summary.benchmarks.keys()
-            summary.benchmarks |= self._so_far(summary.manifest, left)
+            summary.benchmarks |= self._partial_figures(summary.manifest, left)
         return summary
 
-    def written(self) -> RunSummary:
+    def stored_summary(self) -> RunSummary:
         """Read the summary as it was written last; see ``summary``."""
         path = self._written
         try:
@@ -291,7 +293,8 @@ class RunFolder:
         Raises:
             DataError: the summary cannot be read.
         """
-        written = self.written().files
+        written = self.stored_summary().files
+        # Also files that the summary does not name: commands would read those, too.
         there = {path for folder in _CHECKED for path in self.path.glob(folder)}
         if not there:
             return

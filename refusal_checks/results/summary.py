@@ -140,7 +140,7 @@ class RunSummary:
             of_judge = role == "judge"
             settings = manifest.judge_sampling if of_judge else manifest.sampling
             for server, facts in servers.items():
-                refused = list(_settings_refused(facts.left_out, settings))
+                refused = list(_refused_settings(facts.left_out, settings))
                 if refused:
                     lines.append(
                         f"{role} {server}: {' and '.join(refused)} left out, because the server "
@@ -158,7 +158,7 @@ class RunSummary:
         )
 
 
-def _settings_refused(
+def _refused_settings(
     names: Iterable[str], settings: Mapping[str, Any]
 ) -> Iterator[str]:
     """The refused fields that figures depend on, each with its value."""
@@ -196,7 +196,9 @@ class Balance:
     over_refusal: Estimate  # share of the sanity prompts that are rejected
 
 
-def distinct(benchmarks: Mapping[str, BenchmarkSummary]) -> dict[str, BenchmarkSummary]:
+def without_parts(
+    benchmarks: Mapping[str, BenchmarkSummary],
+) -> dict[str, BenchmarkSummary]:
     """Leave out parts of other benchmarks, so that each prompt counts once."""
     parts: set[str] = set()
     for figures in benchmarks.values():

@@ -33,7 +33,7 @@ def read_baseline(inputs: Inputs) -> Mapping[str, Scores]:
     if path:
         score_files.require_shared(path, baseline, inputs.spec.evaluated)
     if inputs.spec.settings.require_baseline:
-        _require_compared(inputs.gates, baseline, path)
+        _require_baseline(inputs.gates, baseline, path)
     return baseline
 
 
@@ -58,6 +58,7 @@ def earlier_results(
             scores,
             tuple(score_files.differences(scores.conditions, now)),
             _texts(scores, spec.recording, work.store, plan.get(name, ())),
+            # By either name: a release may have moved from a folder to a server since.
             same_candidate=(scores.title or scores.candidate) in names,
         )
     if not spec.baseline.allow_incomparable:
@@ -99,6 +100,7 @@ def _texts(
     path = Path(name).expanduser()
     if kind == "replay" and path.is_file():
         recorded = Replay(scores.candidate, path)
+        # A recording that has changed since has other answers than those that were scored.
         if describe_model(recorded)["version"] == scores.version:
             with suppress(DataError):
                 recording = recording_file.read_recording(recorded, prompts, reading)
@@ -115,7 +117,7 @@ def _texts(
     return look_up
 
 
-def _require_compared(
+def _require_baseline(
     gates: Sequence[Gate], earlier: Mapping[str, Scores], path: Path | None
 ) -> None:
     """Refuse a run in which a gate has a margin but no baseline."""

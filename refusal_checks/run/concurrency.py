@@ -35,6 +35,7 @@ class SingleFlight(Generic[Result]):
         Args:
             keeps: whether to keep a result here; callers find the others in the store.
         """
+        # A loop: of those that wake, the first may do the work again, as its result was not kept.
         while key in self._waiting:
             turn = asyncio.get_running_loop().create_future()
             self._waiting[key].append(turn)
@@ -101,6 +102,7 @@ async def gather_or_cancel(*works: Coroutine[Any, Any, Result]) -> list[Result]:
         if not all(map(_has_result, tasks)):
             for task in tasks:
                 task.cancel()
+            # Until they have ended: they hold connections, and the caller may repeat their work.
             await asyncio.gather(*tasks, return_exceptions=True)
     for task in done:
         fault = None if task.cancelled() else task.exception()
@@ -150,6 +152,7 @@ class WriteBatcher:
 
         Return the stored one if another caller has written it meanwhile.
         """
+        # The store was searched before; only what came since is worth another query.
         stored = self._store.judgements([key]) if key in self._written else {}
         if key in stored:
             return stored[key]
@@ -169,6 +172,7 @@ class WriteBatcher:
         self._judgements |= judgements
         loop = asyncio.get_running_loop()
         if not self._waiting:
+            # After the callbacks that are ready now: their rows share the transaction.
             loop.call_soon(self._write)
         done: asyncio.Future[None] = loop.create_future()
         self._waiting.append(done)
@@ -186,6 +190,7 @@ class WriteBatcher:
                 self._store.add_judgements(judgements)
             self._written.update(judgements)
         except Exception as fault:
+            # Every caller raises it: none may go on as if its rows were stored.
             for done in waiting:
                 done.set_exception(fault)
             return

@@ -136,7 +136,7 @@ def use_recording(
     return ReplayCandidate(inputs.candidate.name, recording)
 
 
-def verdicts_on_withheld(inputs: Inputs, plan: Plan) -> dict[str, Valid]:
+def withheld_verdicts(inputs: Inputs, plan: Plan) -> dict[str, Valid]:
     """How answers count that a content filter withheld, by benchmark; see ``Task``."""
     if inputs.spec.candidate.filtered == "invalid":
         return {}

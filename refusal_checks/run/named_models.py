@@ -47,7 +47,7 @@ def locate_errors(spec: RunSpec, key: str, option: str) -> Iterator[None]:
 def read_candidate(spec: RunSpec) -> CandidateModel:
     table = spec.candidate
     options = models.ModelOptions(
-        _words(spec, "candidate.args", table.args),
+        _split_arguments(spec, "candidate.args", table.args),
         table.template_variables,
         table.reasoning_end,
         engine_program(spec),
@@ -62,15 +62,15 @@ def read_judges(spec: RunSpec) -> tuple[NamedJudge, ...]:
     named = spec.judge.model
     each = zip(
         named,
-        _spread(spec, "prompt", ""),
-        _spread(spec, "args", ""),
-        _spread(spec, "template_variables", {}),
-        _spread(spec, "reasoning_end", ""),
+        _per_judge(spec, "prompt", ""),
+        _per_judge(spec, "args", ""),
+        _per_judge(spec, "template_variables", {}),
+        _per_judge(spec, "reasoning_end", ""),
         strict=True,
     )
     judges: list[NamedJudge] = []
     for place, (name, prompt, args, variables, end) in enumerate(each):
-        words = _words(spec, "judge.args", args)
+        words = _split_arguments(spec, "judge.args", args)
         options = models.ModelOptions(words, variables, end, engine_program(spec))
         with locate_errors(spec, "judge.model", "--judge"):
             model = complete_arguments(models.parse_judge(name, options), prompt)
@@ -100,15 +100,15 @@ def _require_used(spec: RunSpec, judges: Sequence[NamedJudge]) -> None:
         )
         for key, value in spec.judge.sampling:
             if value != JudgeSampling.model_fields[key].default:
-                raise UserError(f"{_written(spec, f'judge.{key}', value)}: {remedy}")
+                raise UserError(f"{_as_written(spec, f'judge.{key}', value)}: {remedy}")
         return
     rules = ", ".join(judge.name for judge in judges)
     remedy = f"leave it out, or name a model with --judge: {rules}"
     if spec.judge.samples > 1:
-        written = _written(spec, "judge.samples", spec.judge.samples)
+        written = _as_written(spec, "judge.samples", spec.judge.samples)
         raise UserError(f"{written}: {remedy} gives the same verdict each time")
     if any(spec.judge.prompt):
-        written = _written(spec, "judge.prompt", spec.judge.prompt[0])
+        written = _as_written(spec, "judge.prompt", spec.judge.prompt[0])
         raise UserError(f"{written}: {remedy} has no prompt")
 
 
@@ -136,16 +136,16 @@ def _prompt_for(model: JudgeModel, given: str) -> str | None:
     return None
 
 
-def _written(spec: RunSpec, key: str, value: object) -> str:
+def _as_written(spec: RunSpec, key: str, value: object) -> str:
     """A key and its value, as the user wrote them."""
     where = spec.where(key)
     has_value = where.startswith(("--", f"{key} = "))
     return where if has_value else f"{where} = {value!r}"
 
 
-def _words(spec: RunSpec, key: str, args: str) -> tuple[str, ...]:
+def _split_arguments(spec: RunSpec, key: str, args: str) -> tuple[str, ...]:
     """The words of an engine's arguments: options, each perhaps with values after it."""
-    where = _written(spec, key, args)
+    where = _as_written(spec, key, args)
     try:
         words = tuple(shlex.split(args))
     except ValueError as fault:
@@ -162,7 +162,7 @@ def _words(spec: RunSpec, key: str, args: str) -> tuple[str, ...]:
     return words
 
 
-def _spread(spec: RunSpec, key: str, unset: object) -> Sequence[Any]:
+def _per_judge(spec: RunSpec, key: str, unset: object) -> Sequence[Any]:
     """Give each judge its value of a key: one value for all, or one for each."""
     named, count = spec.judge.model, len(spec.judge.model)
     values = list(getattr(spec.judge, key)) or [unset]
@@ -178,7 +178,7 @@ def _spread(spec: RunSpec, key: str, unset: object) -> Sequence[Any]:
     for name, value in zip(named, values, strict=True):
         if value != unset and key != "args" and models.name_writes_no_text(name):
             raise ModelError(
-                f"{_written(spec, f'judge.{key}', value)}: leave it out for {name}, or name a "
+                f"{_as_written(spec, f'judge.{key}', value)}: leave it out for {name}, or name a "
                 "model beside it with a second --judge: it writes no text and has no chat template"
             )
     return values
@@ -202,8 +202,8 @@ def require_engine(
     command = spec.engine.command
     if command and not any(isinstance(model, Served) for model in parsed):
         raise UserError(
-            f"{_written(spec, 'engine.command', command)}: leave it out: no model of this run is "
-            "started here"
+            f"{_as_written(spec, 'engine.command', command)}: leave it out: no model of this run "
+            "is started here"
         )
 
 

@@ -113,7 +113,7 @@ def choose_panels(
     by_method: dict[JudgingMethod, Panel] = {}
     for method in dict.fromkeys(methods.values()):
         try:
-            by_method[method] = _panel(method, named, is_recorded)
+            by_method[method] = _choose_panel(method, named, is_recorded)
         except ModelError as fault:
             # The kind cannot know which benchmarks it is asked for.
             if "this benchmark" not in str(fault):
@@ -165,7 +165,7 @@ def require_decidable(
                 )
 
 
-def _panel(
+def _choose_panel(
     method: JudgingMethod, named: Sequence[JudgeSetup | Rule], is_recorded: bool
 ) -> Panel:
     """The judges of one kind, each name once; a judge without a model if none is named."""
@@ -183,13 +183,13 @@ def _panel(
     for each in named:
         judge: Judge | None = None
         if isinstance(each, Rule):
-            judge = _ruling(kind, each, bool(able), is_recorded)
+            judge = _rule_judge(kind, each, bool(able), is_recorded)
         elif each in able:
-            judge = _asking(kind, method, each)
+            judge = _model_judge(kind, method, each)
         if judge:
             seated[judge.name] = judge
     if not seated:
-        judge = _built(kind, None)
+        judge = _build_judge(kind, None)
         seated[judge.name] = judge
 
     by_identity: dict[str, str] = {}
@@ -204,13 +204,13 @@ def _panel(
     return tuple(seated.values())
 
 
-def _asking(kind: JudgeKind, method: JudgingMethod, setup: JudgeSetup) -> Judge:
+def _model_judge(kind: JudgeKind, method: JudgingMethod, setup: JudgeSetup) -> Judge:
     """Make the judge of a kind that asks this model."""
     sampling = setup.sampling.model_copy(
         update={"max_answer_chars": method.max_answer_chars}
     )
     guide = method.category_guide
-    judge = _built(kind, replace(setup, sampling=sampling, category_guide=guide))
+    judge = _build_judge(kind, replace(setup, sampling=sampling, category_guide=guide))
     judge.thresholds = setup.settings.thresholds
     # An extension's need not know of these.
     judge.model_identity = judge.model_identity or setup.model_identity
@@ -218,7 +218,7 @@ def _asking(kind: JudgeKind, method: JudgingMethod, setup: JudgeSetup) -> Judge:
     return judge
 
 
-def _ruling(
+def _rule_judge(
     kind: JudgeKind, rule: Rule, has_models: bool, is_recorded: bool
 ) -> Judge | None:
     """Make the judge that follows a rule; None if the rule does not apply to this kind."""
@@ -236,7 +236,7 @@ def _ruling(
     return rules.LabelsJudge(kind.verdicts)
 
 
-def _built(kind: JudgeKind, setup: JudgeSetup | None) -> Judge:
+def _build_judge(kind: JudgeKind, setup: JudgeSetup | None) -> Judge:
     judge: object = kind.build(setup)
     if isinstance(judge, Judge):
         return judge

@@ -145,6 +145,7 @@ def missing_work(task: Task) -> MissingWork:
                         if judge.without_asking(shown, read) is None:
                             needed[verdict_key(judge, shown, read.text)] = judge
 
+    # In one query: a large benchmark has tens of thousands of verdicts.
     in_store = task.store.judged_keys(key for key in needed if isinstance(key, str))
     unread = [judge for key, judge in needed.items() if key not in in_store]
     return MissingWork(

@@ -57,6 +57,7 @@ def load_prompts(inputs: Inputs, note: Note) -> LoadedPrompts:
         name: len(stratified_sample(whole[name], benchmarks[name].usual_limit))
         for name in names
     }
+    # In the whole data: of a part, a group may be missing by chance.
     for gate in gates:
         if gate.group_kind is not None:
             _require_group(gate, whole[gate.benchmark])

@@ -70,11 +70,13 @@ def make_manifest(
         judge=", ".join(judge.name for judge in inputs.judges),
         models=Models(
             candidate=_model_facts(
-                _named(inputs.candidate, servers.get("candidate", ()))
+                _with_served_name(inputs.candidate, servers.get("candidate", ()))
             ),
             judges={
                 judge.name: _judge_facts(
-                    judge, _named(judge.model, servers.get("judge", ())), limits
+                    judge,
+                    _with_served_name(judge.model, servers.get("judge", ())),
+                    limits,
                 )
                 for judge in inputs.judges
             },
@@ -105,7 +107,7 @@ def make_manifest(
     )
 
 
-def _named(model: Model, servers: Iterable[str]) -> Model:
+def _with_served_name(model: Model, servers: Iterable[str]) -> Model:
     """The model with the name that a server gave it, where the user gave none.
 
     Args:
@@ -131,13 +133,13 @@ def _judge_facts(
 ) -> ModelFacts:
     return _model_facts(
         model,
-        template=judge.template or _picked(model),
+        template=judge.template or _picked_prompt(model),
         max_tokens=max_tokens.get(judge.name),
         remark=model_remark(model),
     )
 
 
-def _picked(model: Model) -> str | None:
+def _picked_prompt(model: Model) -> str | None:
     """The package's judge prompt that a model's name picks; None if there is none for it."""
     if isinstance(model, Served) and not writes_no_text(model):
         return template.picked(model.path)

@@ -31,7 +31,12 @@ from refusal_checks.results.execution import Execution
 from refusal_checks.results.journal import Journal
 from refusal_checks.results.manifest import conditions
 from refusal_checks.results.run_folder import RECORDS, RunFolder
-from refusal_checks.results.summary import JUDGE_QUOTED, RunSummary, balance, distinct
+from refusal_checks.results.summary import (
+    JUDGE_QUOTED,
+    RunSummary,
+    balance,
+    without_parts,
+)
 from refusal_checks.run.run_session import RunSession
 from refusal_checks.run.stages.check import CheckResult
 from refusal_checks.run.stages.decide import BenchmarkFindings
@@ -102,6 +107,7 @@ class Recorder:
         self.summary.unverified = report.unverified
         self.summary.judge_idle = judge_idle
         self._is_check_due = not judge_idle
+        # Before anything is asked: from here on, a killed run can be read.
         self.folder.begin(self._shown())
 
     def _output_tokens(self) -> int:
@@ -140,15 +146,17 @@ class Recorder:
         level = summary.manifest.spec.settings.confidence
         if self._compared:
             summary.agreement = agreements(self._compared.values(), level)
+        # The files come before the summary that names them. After a kill between the two, the
+        # figures are computed again from the records.
         self._write(found)
-        apart = distinct(summary.benchmarks).values()
+        apart = without_parts(summary.benchmarks).values()
         pairs = [(figures.kind, figures.figures) for figures in apart]
         summary.balance = balance(pairs, level)
         self._publish(name, found.outcomes)
 
     def record_undecided(self, benchmark: str, why: str) -> None:
         """Record why a benchmark has no outcome."""
-        self.progress.leave_out([benchmark])
+        self.progress.leave_out([benchmark])  # else its bar would never fill
         ids = self._benchmarks[benchmark].ids
         self._publish(benchmark, dict.fromkeys(ids, EvaluationError(why)))
 
@@ -167,6 +175,7 @@ class Recorder:
             gate.id: verdicts[gate.id] for gate in self._gates if gate.id in verdicts
         }
         self._done.add(benchmark)
+        # Only now does the journal lose its records: those of the benchmark have their own file.
         self._journal.publish(self._shown, summary.benchmarks)
         self._tell(Decided(self._benchmarks[benchmark].ids))
 
@@ -232,11 +241,12 @@ class Recorder:
             seconds=seconds,
             finished=datetime.now(UTC).isoformat(timespec="seconds"),
         )
-        if not summary.failure:
+        if not summary.failure:  # no fault, but not complete: it was cancelled
             self.record_failure(CancelledError())
         if summary.failure:
+            # What was judged is kept and named, so that nobody takes a part for the whole.
             try:
-                benchmarks, files = self.folder.partial(summary.manifest)
+                benchmarks, files = self.folder.partial_benchmarks(summary.manifest)
                 summary.benchmarks |= benchmarks
                 summary.files |= files
                 summary.unfinished = bool(files)

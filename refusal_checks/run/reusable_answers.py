@@ -48,6 +48,7 @@ def choose_generations(
     for model in _attached(task):
         stored = store.generation(model.stored_model)
         is_old = 0 < stored.began < time.time() - DAY
+        # Open: the run that asked has not decided everything, and this one continues it.
         is_kept = stored.is_open or are_labelled
         if table.only or (
             stored.id and ((table.reuse and not stored.is_open) or (is_kept and is_old))

@@ -95,6 +95,7 @@ def open_session(
         lock.take(folder, say, is_cancelled)
         with explain_permission_errors():
             session = _open(inputs, folder, say, opened)
+        # Runs that are kept elsewhere are not covered by the project folder's own file.
         if inputs.folders.project not in folder.parents:
             keep_private(folder)
         yield session
@@ -124,7 +125,7 @@ def _open(inputs: Inputs, folder: Path, say: Say, opened: ExitStack) -> RunSessi
     notes = [remark] if remark else []
     # A broken baseline is said before weights are converted and servers asked, which takes minutes.
     baseline = read_baseline(inputs)
-    if spec.store.only:
+    if spec.store.only:  # neither engines nor attached servers are asked
         servers = Servers()
     else:
         connections.make_weights(inputs.models, say)
@@ -208,7 +209,7 @@ def _connect(
             inputs, loaded.recording, loaded.plan, judges, say, note
         )
     assert candidate
-    withheld = connections.verdicts_on_withheld(inputs, loaded.plan)
+    withheld = connections.withheld_verdicts(inputs, loaded.plan)
     return Task(loaded.plan, candidate, judges, store, withheld), loaded
 
 

@@ -55,6 +55,7 @@ def report_start(session: RunSession) -> StartReport:
             f"the store {store.path}: {store.changed} of its rows are not as they were written "
             "and were asked for again: damaged, or edited by hand"
         )
+    # No engine starts for a model of which everything is stored.
     models: list[Model] = [inputs.candidate] if todo.answers else []
     asked = frozenset[str]().union(*(each.judges for each in todos))
     models += [judge.model for judge in inputs.judges if judge.name in asked]

@@ -53,6 +53,7 @@ class PromptStream:
         self._records: dict[str, dict[str, list[Record]]] = {
             name: {} for name in task.plan
         }
+        # All workers take from one generator: whoever is free gets the next prompt.
         self._queue = (
             (name, prompt) for name, prompts in task.plan.items() for prompt in prompts
         )
@@ -64,6 +65,8 @@ class PromptStream:
 
     async def run(self) -> None:
         """Evaluate everything; may be called once."""
+        # Catching up has workers of its own: else the candidate would wait for judges that work off
+        # what came before they were ready.
         works = [self._work() for _ in range(self._in_flight)]
         works += [self._catch_up() for _ in range(self._in_flight)]
         await gather_or_cancel(*works)
@@ -105,7 +108,8 @@ class PromptStream:
         by_id[prompt.id] = records
         if len(by_id) == len(prompts):
             self._progress.count_finished(name)
-            del self._records[name]
+            del self._records[name]  # the texts of a large benchmark take much memory
+            # In the order of the plan, so that equal runs write equal files.
             self._finished(
                 name, list(chain.from_iterable(by_id[p.id] for p in prompts))
             )

@@ -38,6 +38,7 @@ class Sampler:
 
         async def work() -> list[Answer]:
             nonlocal has_unstored
+            # Inside the flight: another benchmark may have stored them while this one waited.
             stored = self._candidate.stored_answers([prompt], self._store)
             answers: dict[str, Answer] = dict(stored)
             missing = [n for n, key in enumerate(keys) if key not in answers]
@@ -48,6 +49,7 @@ class Sampler:
                 final = self._final(new)
                 if len(final) < len(new):
                     has_unstored = True
+                # Before a judge reads them: after a kill, no verdict lacks its answer.
                 await self._writer.save(final)
                 answers |= new
             return [answers[key] for key in keys]
@@ -69,6 +71,8 @@ class Sampler:
         fault = unusable(answer, self._candidate.max_tokens)
         if fault is None or fault.reason.is_final:
             return True
+        # A model that ends an unusable answer by itself would do so again. A limit below the one
+        # that was asked for is the server's, and may be raised before the next run.
         return answer.finish_reason in FINISHED - {"length"}
 
 

@@ -106,7 +106,7 @@ class JudgeChecks:
         self._quotes = quotes
         self._tasks: dict[str, tuple[CheckSet, Task]] = {}
         panels = canary.by_method(judges)
-        for way, panel in panels.items():
+        for method, panel in panels.items():
             # Recorded labels are of the run's own answers: the canary has none. Rules read choices
             # that are certain, and leave those of the check to a model.
             asked = tuple(
@@ -115,8 +115,8 @@ class JudgeChecks:
                 if not isinstance(judge, LabelsJudge | RulesJudge)
             )
             if asked:
-                known = known_exchanges(way, asked)
-                self._tasks[way] = (
+                known = known_exchanges(method, asked)
+                self._tasks[method] = (
                     known,
                     Task(
                         {canary.NAME: known.plan()},
@@ -149,14 +149,14 @@ class JudgeChecks:
         found: list[JudgeCheck] = []
         faults: dict[str, Fault] = {}
         quote = ""
-        for way, (known, task) in self._tasks.items():
+        for method, (known, task) in self._tasks.items():
             panel = task.judges[canary.NAME]
             todo, start = missing_work(task), perf_counter()
             records = await judge_all(task, in_flight)
             check = JudgeCheck(
                 ", ".join(judge.name for judge in panel),
                 known.digest,
-                checked(self._floors, records, self._level, way, known),
+                checked(self._floors, records, self._level, method, known),
                 todo.verdicts,
                 perf_counter() - start,
             )
@@ -164,10 +164,12 @@ class JudgeChecks:
             quote = quote or quote_unread_verdict(
                 records, [one.expected for one in panel]
             )
+            # A judge that is wrong where it answers is untrusted, however often its server failed;
+            # where only verdicts are missing, the advice is about those.
             if not (check.is_trusted or _is_wrong(self._floors, records, known)):
                 fault = _fault(panel, records, quotes=self._quotes)
                 if fault:
-                    faults[way] = fault
+                    faults[method] = fault
         total = JudgeCheck(
             judge=", ".join(dict.fromkeys(check.judge for check in found)),
             digest=", ".join(dict.fromkeys(check.digest for check in found)),
@@ -175,7 +177,7 @@ class JudgeChecks:
             asked=sum(check.asked for check in found),
             seconds=sum(check.seconds for check in found),
         )
-        if self._is_overruled:
+        if self._is_overruled:  # its figures are shown, and nothing follows from them
             faults = {}
         return CheckResult(total, faults, quote, self._is_overruled)
 
@@ -272,13 +274,13 @@ def find_untested(
         judge = f"the judge of {scale}" if scale else "the judge"
         why = f"read its verdicts, then accept this: no check covers {judge}"
         if has_check(kind):
-            why = _untold(judge, floors, SETS[kind.verdicts])
+            why = _missing_floors(judge, floors, SETS[kind.verdicts])
         if why:
             found[gate.benchmark] = why
     return found
 
 
-def _untold(judge: str, floors: JudgeFloors | None, check: CheckSet) -> str:
+def _missing_floors(judge: str, floors: JudgeFloors | None, check: CheckSet) -> str:
     """Say what to do if the floors tell nothing of a judge; empty if they do."""
     if floors is None:
         return f"write a [judge.check] table into the run file: {judge} was not tested"

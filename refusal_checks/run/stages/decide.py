@@ -65,7 +65,7 @@ def decide_benchmark(
     """
     name, judges, rules = benchmark.name, benchmark.judges, inputs.rules
     # Errors and remarks may quote what a judge wrote.
-    records = inputs.redaction.judged(records)
+    records = inputs.redaction.judgements(records)
     check = benchmark.check(check)
     outcomes = decide_all(benchmark.gates, records, rules, earlier)
     scores = score_all(records)

@@ -49,6 +49,7 @@ class JudgePanel:
         keys: set[str] = set()
         for exchange in exchanges.values():
             keys.update(exchange.keys.values())
+        # One query for a prompt, instead of one for each of its verdicts.
         stored = self._task.store.judgements(keys)
         return await gather_or_cancel(
             *(
@@ -86,6 +87,7 @@ class JudgePanel:
         votes = await gather_or_cancel(
             *(self._vote(judge, exchange, stored) for judge in self._task.judges[name])
         )
+        # A single judge's vote is the verdict, and would be written twice.
         shown = tuple(votes) if len(votes) > 1 else ()
         return Record(prompt, sample, answer, combine(votes), shown)
 
@@ -97,10 +99,10 @@ class JudgePanel:
         if verdict is None and key is not None:
             verdict = stored.get(key)
         if verdict is None:
-            verdict = await self._asked(judge, exchange, key)
+            verdict = await self._ask(judge, exchange, key)
         return Vote(judge.name, judge.labelled(exchange.prompt, verdict))
 
-    async def _asked(
+    async def _ask(
         self, judge: Judge, exchange: _Exchange, key: str | None
     ) -> Judgement:
         """Ask a judge; verdicts of a judge without an identity are not stored."""

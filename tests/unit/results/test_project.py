@@ -8,7 +8,7 @@ from refusal_checks.results.project import (
     FOLDER_KEY,
     RUNS_KEY,
     RUNS_VARIABLE,
-    configured,
+    configured_folders,
     default_folder,
     default_runs_folder,
     runs_option,
@@ -34,7 +34,7 @@ def test_every_pytest_configuration_is_read_from_below_it(
     below = tmp_path / "a" / "b"
     below.mkdir(parents=True)
     elsewhere = {RUNS_KEY: tmp_path / "elsewhere" / "runs"}
-    assert configured(below) == configured(tmp_path) == elsewhere
+    assert configured_folders(below) == configured_folders(tmp_path) == elsewhere
     assert default_runs_folder(below) == elsewhere[RUNS_KEY]
 
 
@@ -46,9 +46,9 @@ def test_the_nearest_configuration_counts_and_files_without_a_section_do_not(
     near.mkdir()
     (near / "pyproject.toml").write_text("[project]\nname = 'x'\n")
     (near / "tox.ini").write_text("[tox]\n")
-    assert configured(near) == {RUNS_KEY: tmp_path / "elsewhere" / "runs"}
+    assert configured_folders(near) == {RUNS_KEY: tmp_path / "elsewhere" / "runs"}
     (near / "pytest.ini").write_text("")
-    assert configured(near) == {}
+    assert configured_folders(near) == {}
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_a_broken_configuration_is_pytests_to_complain_of(
 ) -> None:
     for name in FORMS:
         (tmp_path / name).write_text(content)
-    assert configured(tmp_path) == {}
+    assert configured_folders(tmp_path) == {}
 
 
 def test_the_key_of_runs_wins_over_the_variable_and_both_over_the_usual_place(

@@ -17,7 +17,7 @@ from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.metrics.statistics.intervals import wilson
 from refusal_checks.results.benchmark_summary import summarise
-from refusal_checks.results.summary import balance, distinct
+from refusal_checks.results.summary import balance, without_parts
 from tests.unit.conftest import records
 
 
@@ -69,5 +69,7 @@ def test_prompts_of_a_benchmark_and_its_parts_count_once() -> None:
     names = ("chisafety", "chisafety_qa", "chisafety_dialogue", "xstest_unsafe")
     one, known = summarise(records("R"), 0.95), benchmarks.discover()
     found = {name: replace(one, parts=known[name].parts) for name in names}
-    assert list(distinct(found)) == ["chisafety", "xstest_unsafe"]
-    assert list(distinct({name: found[name] for name in names[1:]})) == list(names[1:])
+    assert list(without_parts(found)) == ["chisafety", "xstest_unsafe"]
+    assert list(without_parts({name: found[name] for name in names[1:]})) == list(
+        names[1:]
+    )
