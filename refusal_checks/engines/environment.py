@@ -36,11 +36,12 @@ HUB = {"HF_TOKEN", "HF_TOKEN_PATH", "HUGGING_FACE_HUB_TOKEN"}
 
 def inherited_variables(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Select the environment variables that an engine inherits."""
+    # The user's own names win: a proxy for weights may need a token.
     named = HUB | {name.strip() for name in environment.get(VARIABLE, "").split(",")}
     needed = re.compile(INHERITED.replace("*", ".*").replace(" ", "|"))
     variables = {}
     for name, text in environment.items():
-        upper = name.upper()
+        upper = name.upper()  # http_proxy is read in lower case, too
         is_secret = not SECRET.isdisjoint(upper.split("_"))
         if name in named or (needed.fullmatch(upper) and not is_secret):
             variables[name] = text

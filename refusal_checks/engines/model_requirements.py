@@ -38,7 +38,7 @@ def missing_template(model: Served, option: str) -> str:
         return ""
     files = tokenizer_files(model)
     if not files.are_there or files.have_template:
-        return ""
+        return ""  # without the files nobody knows
 
     return (
         f'{option} {model.name}: give --set {option.removeprefix("--")}.args="--chat-template FILE'
@@ -68,7 +68,7 @@ def require_files(model: Served, option: str, say: Callable[[str], None]) -> Non
         return
     revision = argument_values(model.args).get("--revision") or "main"
     if configuration(model) or cached_commit(model.path, revision) != model.path:
-        return
+        return  # cached, so an engine may start without the network
 
     from huggingface_hub import HfApi
     from huggingface_hub.errors import RepositoryNotFoundError, RevisionNotFoundError

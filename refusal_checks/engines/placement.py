@@ -229,6 +229,7 @@ def _choose_kind(
     """The kind of placement, and why it is this one."""
     if len(needs) == 1:
         return "one", "the only engine"
+    # Equal models with equal arguments share one engine.
     serves_both = any(need.answers and need.judges for need in needs)
     can_take_turns = any(need.answers for need in needs) and not serves_both
     if request.kind == "turns" and serves_both:
@@ -242,6 +243,7 @@ def _choose_kind(
         return "split", "on the devices that you named"
     if _have_own_gpus(devices, here):
         return "split", "each has its own"
+    # After the GPUs of their own: "together" only rules out turns.
     if request.kind == "together":
         return "together", "as engine.placement says"
     if _fit(devices, here):
@@ -304,6 +306,7 @@ def _split_by_role(
                     f"{','.join(devices.ids)}; CUDA_VISIBLE_DEVICES may name GPUs that others use"
                 )
         part = replace(devices, ids=ids)
+        # Who names devices has GPUs, even if NVML lists none, as on AMD's.
         if part.kind == "unknown":
             part = replace(part, kind="gpu")
         parts.append((part, group))
@@ -340,6 +343,7 @@ def _share_gpus(devices: Devices, needs: Sequence[EngineNeed]) -> Places:
     for need in needs:
         share = _least(devices, need)
         if need in growing:
+            # The rest is negative where engines may not fit, and all are needed.
             share = max(0.01, share + rest / len(growing))
         places[need] = Assignment(
             devices=devices.ids[: need.parallel.ranks],
@@ -484,6 +488,7 @@ def gpus() -> Devices:
         names = [name for name in given if name not in ("", "-1")]
     found = {name: _memory(pynvml, name) for name in names}
     free = {name: sizes for name, sizes in found.items() if sizes[1] <= MOST_USED}
+    # Who set the variable wants those, whoever else uses them.
     if visible is not None or not free:
         free = found
     if not free:

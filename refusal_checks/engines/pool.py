@@ -113,6 +113,7 @@ class Engines(Servers):
             client = Client(
                 process.url, model.served_name, options=model, transport=transport
             )
+            # An engine need not be asked, and is not up yet.
             client.context = context_length(model)
         self.clients.append(client)
         self._roles.setdefault(option.lstrip("-"), []).append(client)
@@ -153,18 +154,20 @@ class Engines(Servers):
 
     def start(self, say: Say, turn: int = 0) -> None:
         self._turn = turn
-        self.stop()
+        self.stop()  # their memory is needed
         self._start(self._engines_of_turn(), say)
 
     def _start(self, engines: Sequence[EngineProcess], say: Say) -> None:
         """Start engines and wait until they are ready."""
         self._started = [each for each in self._started if each not in engines]
         groups = [engines]
+        # vLLM measures free memory as it loads, and fails if another engine takes some meanwhile.
         if any(process.place.loads_alone for process in engines):
             groups = [[process] for process in engines]
         for group in groups:
             for process in group:
                 say(f"starting vLLM for {process.spec.model} (log: {process.log})")
+                # Else an engine that starts in a thread could outlive the session that ended.
                 with self._launching:
                     if self._is_closed:
                         raise EngineStartError(
@@ -203,6 +206,7 @@ class Engines(Servers):
             try:
                 return await work()
             except Exception:
+                # Whatever was raised, a dead engine is the reason, and only that is repeated.
                 dead = [each for each in self._started if not each.is_running()]
                 if not dead or self._is_closed:
                     raise
@@ -215,7 +219,7 @@ class Engines(Servers):
                         f"{process.spec.model}; what it had not answered was asked again (log: "
                         f"{process.log})"
                     )
-                self._restarted.update(dead)
+                self._restarted.update(dead)  # one that dies again would do so for ever
                 await asyncio.to_thread(self._start, dead, lambda line: None)
 
     def stop(self) -> None:

@@ -59,6 +59,7 @@ class EngineProcess:
         self.log = log
         self.place = WHOLE_MACHINE
         self.api_key = secrets.token_urlsafe(24)
+        # Free now; ``_has_port`` notices if somebody takes it before the engine does.
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port: int = probe.getsockname()[1]
@@ -87,11 +88,11 @@ class EngineProcess:
                 self._launched, self._next_report = time.monotonic(), FIRST_REPORT
                 self._process = subprocess.Popen(
                     [*supervisor, cores, vllm.VITAL, *self.command],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
+                    stdin=subprocess.PIPE,  # closes when this process dies, however it does
+                    stdout=subprocess.PIPE,  # the supervisor writes the exit status
                     stderr=log,
                     env=vllm.environment(self.api_key, self.spec, self.place),
-                    start_new_session=True,
+                    start_new_session=True,  # Ctrl-C must reach this process alone
                 )
         except OSError as fault:
             where = f": {fault.filename}" if fault.filename else ""
@@ -138,6 +139,7 @@ class EngineProcess:
         """Say what the log says last, at longer and longer intervals."""
         if elapsed < self._next_report:
             return
+        # The first start of a large model takes minutes, and its log is kept.
         self._next_report = 2 * max(self._next_report, elapsed)
         lines = self._read_log().splitlines() or ["nothing"]
         last = clean(lines[-1], 100)
@@ -149,6 +151,7 @@ class EngineProcess:
         """The end of what the server has printed since its start; empty if the file is gone."""
         with suppress(FileNotFoundError), self.log.open("rb") as log:
             size = log.seek(0, os.SEEK_END)
+            # Not what an earlier start printed; and a log may have grown to gigabytes.
             log.seek(max(self._log_start, size - LOG_READ))
             return log.read().decode(errors="replace")
         return ""
@@ -195,6 +198,7 @@ class EngineProcess:
         deadline = time.monotonic() + GROUP_TIMEOUT
         with suppress(ProcessLookupError, PermissionError):
             while time.monotonic() < deadline:
+                # Again and again: a process may have forked before the signal reached it.
                 os.killpg(process.pid, signal.SIGKILL)
                 if not _members(process.pid):
                     break
@@ -211,6 +215,7 @@ class EngineProcess:
         errors = []
         for line in lines[-LOG_SEARCHED:]:
             error = _ERROR.search(line)
+            # vLLM's server ends with "see root cause above", which tells nothing.
             if error and not _ELSEWHERE.search(line):
                 errors.append(f"last error in its log: {error[0][:500]}")
         shown = [f"  {line}" for line in lines[-LOG_SHOWN:]]
@@ -246,6 +251,7 @@ def _members(group: int) -> list[psutil.Process]:
 
 
 def is_healthy(url: str) -> bool:
+    # Without the proxies of the environment, which cannot reach this machine.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with opener.open(url, timeout=2) as response:

@@ -72,6 +72,7 @@ def _wait(server: subprocess.Popen[bytes], vital: str) -> int:
     while True:
         with suppress(subprocess.TimeoutExpired):
             return server.wait(WATCH)
+        # Collected at each look: they come up after the server, and their names vanish with them.
         if vital:
             vital_processes |= _children(server.pid, vital)
         if not all(map(_is_alive, vital_processes)):
@@ -102,6 +103,7 @@ def _is_alive(process: psutil.Process) -> bool:
 
 def _end_with_input(server: subprocess.Popen[bytes], folder: str) -> None:
     sys.stdin.buffer.read()
+    # First politely, so that vLLM can remove its shared memory.
     os.killpg(0, signal.SIGTERM)
     deadline = time.monotonic() + GRACE
     while server.poll() is None and time.monotonic() < deadline:
@@ -130,6 +132,7 @@ class KeyCheck:
         is_checked = (
             scope["type"] in ("http", "websocket") and scope["path"] != "/health"
         )
+        # In constant time, so that the key cannot be guessed letter by letter.
         if not is_checked or hmac.compare_digest(given, self._wanted):
             await self._app(scope, receive, send)
         elif scope["type"] == "websocket":

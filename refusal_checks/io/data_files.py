@@ -65,7 +65,8 @@ def _decode(path: Path, content: bytes) -> str:
 
 
 def _csv_rows(path: Path, text: str) -> Iterator[dict[Any, Any]]:
-    csv.field_size_limit(LARGEST)
+    csv.field_size_limit(LARGEST)  # 128 KiB by default, less than some answers have
+    # Not csv.Sniffer, which takes letters for separators where texts are long.
     head = text.partition("\n")[0]
     separator = max(",;\t", key=head.count)
     rows = csv.DictReader(StringIO(text, newline=""), strict=True, delimiter=separator)

@@ -81,10 +81,12 @@ def load_all() -> tuple[Extension, ...]:
     if _LOADED.installed is None:
         _LOADED.installed = []
         points = entry_points(group=GROUP)
+        # In a fixed order: which of two equal names is refused must not change by installation.
         for point in sorted(points, key=lambda point: (point.name, point.value)):
             try:
                 _LOADED.installed.append(_load_point(point))
             except ExtensionError as fault:
+                # Commands that need no extension still work, and say what is broken.
                 _LOADED.faults.append(str(fault))
     return (*_LOADED.installed, *_LOADED.files.values())
 
@@ -129,6 +131,7 @@ def blame(extension: Extension) -> Iterator[None]:
 def extension_line(fault: Exception) -> str:
     """The line of an extension, as FILE:LINE, in which an exception arose; empty if in none."""
     files = {getattr(extension.module, "__file__", None) for extension in load_all()}
+    # The innermost first: an extension may have been called through another.
     for frame in reversed(traceback.extract_tb(fault.__traceback__)):
         if frame.filename in files:
             return f"{frame.filename}:{frame.lineno}"
@@ -186,6 +189,7 @@ def load_file(folder: Path, name: str) -> Extension:
         raise ExtensionError(f"{name}: write its path from the folder of the run file")
     path = resolve_path(folder / name)
     project = _project_of(resolve_path(folder))
+    # Who may change a run file may run code of the repository, and no other.
     if not path.is_relative_to(project):
         raise ExtensionError(
             f"{name}: put it below {project}: a file elsewhere is not imported"
@@ -213,6 +217,7 @@ def _run(path: Path, shown: str) -> Extension:
     digest = hashlib.sha256(str(path).encode()).hexdigest()[:12]
     module = ModuleType(f"refusal_checks_extension_{digest}_{path.stem}")
     module.__file__ = str(path)
+    # Dataclasses and pickle look a class's module up by its name.
     sys.modules[module.__name__] = module
     _LOADED.origins[module.__name__] = shown
     try:
@@ -230,5 +235,6 @@ def _describe_fault(fault: BaseException) -> str:
     text = f"{type(fault).__name__}: {fault}"
     if isinstance(fault, SyntaxError):  # which has its place
         return text
+    # The innermost line: where it broke, which may be in a package that the extension uses.
     last = traceback.extract_tb(fault.__traceback__)[-1]
     return f"{text} ({last.filename}, line {last.lineno})"

@@ -34,6 +34,7 @@ def read_table(file: Path | BinaryIO, where: object) -> Table:
     try:
         with parquet.ParquetFile(file) as packed:
             schema, about = packed.schema_arrow, packed.metadata
+            # Arrow's own count leaves out what Python objects take later.
             size = CELL * about.num_rows * about.num_columns
             # In small parts: a value is repeated at no cost to the file.
             for batch in packed.iter_batches(batch_size=64):

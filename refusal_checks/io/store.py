@@ -21,6 +21,8 @@ from refusal_checks.core.judgements import ABORTED, Valid
 from refusal_checks.core.records import Completion
 from refusal_checks.io.database import Database, Execute
 
+# Sorted and compact, so that equal values have one text; ASCII, so that no normalisation of Unicode
+# can make two texts of it.
 _JSON = json.JSONEncoder(
     sort_keys=True, ensure_ascii=True, separators=(",", ":"), default=str
 )
@@ -195,7 +197,7 @@ class Store:
     def _write(self, table: str, values: Mapping[str, Any]) -> None:
         if not values:
             return
-        now = int(time.time())
+        now = int(time.time())  # reports say from which day stored answers are
         rows = []
         for key, value in values.items():
             text = TABLES[table].dump_json(value)
@@ -223,6 +225,7 @@ def _placeholders(chunk: Sequence[str]) -> str:
 
 def _digest(key: str, value: bytes) -> bytes:
     """Digest of a row with its key, to detect rows that were changed or moved to another key."""
+    # BLAKE2 takes a key of at most 64 bytes; ours have 32 digits, and a sample's number.
     return hashlib.blake2b(value, digest_size=8, key=key.encode()[:64]).digest()
 
 

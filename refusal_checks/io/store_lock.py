@@ -60,6 +60,7 @@ class StoreLock:
                     f"with --store FILE: {who} still uses it after {LONGEST / 60:g} minutes"
                 )
             time.sleep(LOOK)
+        # A file of its own: Windows lets nobody read a locked one.
         with suppress(OSError):  # it only informs
             self._holder.write_text(
                 f"process {os.getpid()} on {platform.node()}, since "

@@ -97,6 +97,7 @@ def _fingerprint(folder: str) -> str:
     for path in sorted(Path(folder).rglob("*")):
         if not path.is_file():
             continue
+        # Names count, too: a tokenizer's files may be swapped.
         digest.update(path.relative_to(folder).as_posix().encode())
         if path.stat().st_size <= _SMALL:
             digest.update(hashlib.sha256(path.read_bytes()).digest())
@@ -121,7 +122,7 @@ def _commit_on_hub(name: str, revision: str) -> str:
     from huggingface_hub import HfApi
 
     if name.count("/") != 1:
-        return ""
+        return ""  # not ORG/MODEL
     try:
         info = HfApi().model_info(name, revision=revision, timeout=PATIENCE)
     except Exception:  # its HTTP library has its own; the engine itself reports it best
@@ -131,6 +132,7 @@ def _commit_on_hub(name: str, revision: str) -> str:
 
 def cached_commit(name: str, revision: str = "main") -> str:
     """``name@commit`` from the Hugging Face cache; the bare name before the first download."""
+    # As huggingface_hub finds it, whose import loads HTTP.
     home = os.environ.get("HF_HOME", "~/.cache/huggingface")
     hub = Path(os.environ.get("HF_HUB_CACHE", f"{home}/hub")).expanduser()
     reference = hub / f"models--{name.replace('/', '--')}" / "refs" / revision

@@ -51,12 +51,14 @@ def context_length(model: Served) -> int | None:
     """
     options = argument_values(model.args)
     given = options.get("--max-model-len", "")
+    # vLLM takes "32k", too; where it is not a plain number, nobody is told a length.
     if given and given not in ("auto", "-1"):
         return int(given) if given.isdecimal() and len(given) < 10 else None
     about = configuration(model)
     with suppress(*MALFORMED):
-        text = about.get("text_config", about)
+        text = about.get("text_config", about)  # of a model that reads pictures
         factor = text.get("rope_parameters", {}).get("factor")
+        # Then models differ in which of several numbers is the length.
         if text.get("rope_scaling") or factor:
             return None
         positions = text["max_position_embeddings"]
@@ -102,6 +104,7 @@ def writes_reasoning(model: Model) -> bool:
     """
     if not isinstance(model, Served | Attached):
         return False
+    # Qwen3's and GLM's variable, DeepSeek's and Granite's, and gpt-oss's.
     for variable in ("enable_thinking", "thinking", "reasoning_effort"):
         if variable in model.template_kwargs:
             return model.template_kwargs[variable] not in (False, None, "none")
@@ -123,6 +126,7 @@ _SWITCH = "enable_thinking"
 
 def _chat_template(folder: Path) -> str:
     """The chat template in a model's folder; empty if it has none, or cannot be read."""
+    # Newer releases of transformers write it into a file of its own.
     with suppress(OSError, ValueError):
         return (folder / "chat_template.jinja").read_text(encoding="utf-8")
     return str(read_object(folder / "tokenizer_config.json").get("chat_template", ""))
@@ -156,6 +160,7 @@ def classifier_config(model: Served) -> ClassifierConfig | None:
     names: Any = about.get("id2label") or {}
     labels: tuple[str, ...] = ()
     with suppress(*MALFORMED):
+        # JSON has text for keys: "10" comes before "2".
         labels = tuple(str(names[key]) for key in sorted(names, key=int))
     form = about.get("refusal_judge")
     if not form:

@@ -171,6 +171,7 @@ def _parse_model(name: str, options: ModelOptions, option: str) -> Served | Atta
     if name.startswith(("http://", "https://")):
         return _parse_url(name, options, option)
     base, _, adapter = name.rpartition("@")
+    # A folder's own name may have an @, as those of checkpoints do.
     if not (base and adapter) or expand_home(name).exists():
         return _parse_served(name, name, options, option)
     model = _parse_served(name, base, options, option)
@@ -222,11 +223,13 @@ def _parse_served(name: str, base: str, options: ModelOptions, option: str) -> S
     if why:
         raise ModelError(f"{option} {_hide_secrets(name)}: {why}")
     folder = expand_home(base)
+    # Before Hugging Face ids: a folder org/model is meant where it is.
     if folder.is_dir():
         if not (folder / "config.json").is_file():
             raise ModelError(
                 f"{option} {base}: name a model's folder: this has no config.json"
             )
+        # Resolved, so that the same folder by two names is one engine and one key in the store.
         return Served(name, str(resolve_path(folder)), **vars(options))
     if folder.is_file():
         raise ModelError(
@@ -287,7 +290,7 @@ def _parse_url(name: str, options: ModelOptions, option: str) -> Attached:
     url, _, model = name.partition("#")
     try:
         host = urlsplit(url).hostname
-    except ValueError:
+    except ValueError:  # an IPv6 address without its bracket
         host = None
     if not host:
         raise ModelError(
@@ -298,6 +301,7 @@ def _parse_url(name: str, options: ModelOptions, option: str) -> Attached:
             f"{option}: remove the user and password (@) from the URL, because reports show it; "
             "set the server's key in the environment"
         )
+    # A query often holds a key (?key=...), which manifests and logs would publish.
     if "?" in url or "=" in model.partition("?")[2]:
         raise ModelError(
             f"{option} {shown}: remove the query (?) from the URL: paths are added to it, and "

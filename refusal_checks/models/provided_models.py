@@ -110,6 +110,7 @@ def discover() -> dict[str, ProvidedModel]:
     for extension in extensions.load_all():
         if not extension.has(PROVIDE):
             continue
+        # Whatever a stranger's code raises names the extension, not this package.
         with extensions.blame(extension):
             provided = list(vars(extension.module)[PROVIDE]())
         for model in provided:
@@ -154,7 +155,7 @@ def names_for(option: str) -> list[str]:
 def explain_unknown(name: str, option: str) -> str:
     """Why no extension provides a name of this form; empty if provided names look different."""
     prefix, colon, _ = name.partition(":")
-    siblings = []
+    siblings = []  # models of the same extension, of which one may be meant
     if colon:
         names = names_for(option)
         siblings = [sibling for sibling in names if sibling.startswith(f"{prefix}:")]

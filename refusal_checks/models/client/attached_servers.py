@@ -57,6 +57,7 @@ def attach(
         say: is told of a server that is slow, or does not list the model.
     """
     where = f"{option} {MODERATION if model.moderates else ''}{model.url}"
+    # A thread: this one waits for the server, and there is no event loop yet.
     waiting = threading.Timer(SLOW, say, [f"waiting for {where} to answer"])
     waiting.daemon = True
     waiting.start()
@@ -96,8 +97,9 @@ def _attached(
 
     client = Client(model.url, name, options=model, connection=connection)
     client.context = contexts.get(name)
-    client.attempts = ATTEMPTS
+    client.attempts = ATTEMPTS  # the user waits at the terminal
     params = RequestParams.from_sampling(sampling)
+    # With the run's own settings, so that a field which the server refuses shows now.
     params = replace(params, max_tokens=min(params.max_tokens, LEAST))
     try:
         asyncio.run(_greet(client, params, is_judge=option == "--judge"))
@@ -109,7 +111,7 @@ def _attached(
             why = f"name one of its models ({_list_names(contexts)}): {why}"
         raise ModelError(f"{where}#{name}: {why}") from None
     client.attempts = ATTEMPTS_BUSY
-    client.usage = Usage()
+    client.usage = Usage()  # the greeting is no part of what the run cost
     return client, contexts
 
 
@@ -124,10 +126,11 @@ async def _greet(client: Client, params: RequestParams, *, is_judge: bool) -> No
         except EndpointError as fault:
             if not is_judge or isinstance(fault, TransientError):
                 raise
+            # vLLM serves a sequence classifier without chat completions.
             try:
                 await Classifier(client).classify(QUESTION)
             except EndpointError:
-                raise fault from None
+                raise fault from None  # the first says more: most servers have no /classify
             client.classifies = True
 
 
@@ -195,7 +198,7 @@ def list_models(url: str, connection: ConnectionSettings) -> dict[str, int | Non
             name = model["id"]
             if not name or not isinstance(name, str):
                 return {}
-            context = model.get("max_model_len")
+            context = model.get("max_model_len")  # vLLM's own; OpenAI lists none
             is_context = type(context) is int and context >= LEAST
             contexts[storable(name)] = context if is_context else None
     except MALFORMED:

@@ -52,6 +52,7 @@ def read_choices(
         raise TransientError(
             f"the server's reply has {len(listed)} answers in place of {n}", ANSWERED
         )
+    # Of several answers, usage has the sum alone.
     total = token_counts(response)[2] if len(listed) == 1 else 0
     answers = []
     for choice in listed:

@@ -100,6 +100,7 @@ class Classifier:
 
 def _read(response: Any, count: int) -> list[Classification]:
     items = sorted(response["data"], key=lambda item: int(item["index"]))
+    # A missing text must not get its neighbour's label.
     if [item["index"] for item in items] != list(range(count)):
         raise ValueError(f"{len(items)} classifications of {count} texts")
     results = []

@@ -171,10 +171,12 @@ class Client:
     @property
     def answers_as(self) -> str:
         """The name of another model that the server's answers give; empty without one."""
+        # A gateway may add an organisation, or leave it out.
         own = self.model.rpartition("/")[2].casefold()
         # Aliases for a dated version.
         own = own.removesuffix("-latest").removesuffix("-stable")
         for name in sorted(self.answered):
+            # OpenAI answers requests for gpt-4o as gpt-4o-2024-08-06.
             rest = name.rpartition("/")[2].casefold().removeprefix(own)
             if not re.fullmatch(r"([-:](\d[\d.-]*|latest)|@[\w.-]+)?", rest):
                 return name
@@ -213,6 +215,7 @@ class Client:
                 "response_format": {"type": "json_schema", "json_schema": form},
             }
         requested = params.max_tokens
+        # A server that knows its context refuses more tokens than it has.
         limit = min(requested, self.context or requested)
 
         def read(response: Any) -> tuple[Completion, ...]:
@@ -232,6 +235,7 @@ class Client:
             try:
                 return await self.ask(messages, {**fields, "max_tokens": limit}, read)
             except PromptTooLongError as fault:
+                # Without a status it is our own finding, that the server cut the conversation.
                 if not fault.status or limit <= LEAST:
                     raise
                 limit = max(LEAST, limit // 2)
@@ -289,6 +293,7 @@ class Client:
         while True:
             for name in (self.left_out | refused) & body.keys():
                 value = body.pop(name)
+                # OpenAI's reasoning models take the new name alone, most other servers the old one.
                 if name == "max_tokens":
                     body["max_completion_tokens"] = value
             try:
@@ -299,6 +304,7 @@ class Client:
                     raise
                 refused.add(named)
             else:
+                # Not before an answer: the words of a refusal may name a field by chance.
                 self.left_out |= refused
                 return answer
 
@@ -330,6 +336,7 @@ class Client:
                 self.count(answer)
                 return self._read(answer, read)
             except TransientError as fault:
+                # Faults differ in how much patience they deserve, and a greeting has less.
                 if attempt >= min(fault.attempts, self.attempts):
                     raise
                 await pause(attempt, fault.after)
@@ -352,12 +359,13 @@ class Client:
         """Count an answer's tokens, and note the model name that it gives."""
         self.usage.count(answer)
         name = answer.get("model") if isinstance(answer, dict) else None
+        # A router may answer with another name each time.
         if isinstance(name, str) and len(self.answered) < MOST_NAMES:
             self.answered.add(storable(name[:200]))
 
     async def _ids(self, labels: tuple[str, ...]) -> Mapping[str, int] | None:
         """Each label's token id, requested once; None if the server has no ``/tokenize``."""
-        async with self._lock:
+        async with self._lock:  # hundreds of prompts want them at the same moment
             if labels not in self._label_ids:
                 ids: dict[str, int] = {}
                 for label in labels:
@@ -376,7 +384,7 @@ class Client:
         try:
             tokens = await self.post(TOKENIZE, body, read)
         except TransientError:
-            raise
+            raise  # the server may have the path, so it counts as a failed request
         except EndpointError:
             return None
         if len(tokens) > 1:

@@ -26,9 +26,11 @@ class KeyRedactor:
         spellings = set()
         for key in keys:
             is_word = are_in_answers and (len(key) < 8 or key.isalpha())
+            # Shorter ones are in every other text. URLs and JSON spell special characters anew.
             if len(key) >= 4 and not is_word:
                 spellings |= {key, quote(key, safe=""), json.dumps(key)[1:-1]}
         self._spellings = {spelling.lower() for spelling in spellings}
+        # One key may begin with another, which would leave the rest of it.
         longest_first = sorted(spellings, key=len, reverse=True)
         self._pattern = re.compile(
             "|".join(map(re.escape, longest_first)), re.IGNORECASE
@@ -36,6 +38,7 @@ class KeyRedactor:
 
     def redact(self, text: str) -> str:
         """Replace each key in a text, also where JSON escapes it."""
+        # A server may escape any letter (\u0061), as PHP does each slash.
         if self._spellings and ("\\u" in text or "\\/" in text):
             with suppress(ValueError, RecursionError):
                 plain = json.dumps(json.loads(text), ensure_ascii=False)

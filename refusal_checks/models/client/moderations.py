@@ -68,6 +68,7 @@ def read_moderation(response: Any) -> ModerationResult:
     if not all(isinstance(value, bool) for value in told.values()):
         raise TypeError("a category is neither true nor false")
 
+    # Flagged without a category, or a category without a flag: neither can be relied on.
     flagged = result.get("flagged", any(told.values()))
     if flagged is not any(told.values()):
         raise ValueError(f"flagged is {flagged!r:.20}, unlike the categories")

@@ -17,9 +17,11 @@ def find_proxy(url: str) -> str | None:
     parts = urlsplit(url)
     named = getproxies().get(parts.scheme)
     host = parts.hostname or ""
+    # A proxy on another machine cannot reach a server on this one.
     is_here = host in ("localhost", "::1") or host.startswith("127.")
     if not named or is_here or proxy_bypass(parts.netloc):
         return None
+    # curl takes HOST:PORT, so many environments have it.
     if "://" not in named:
         named = f"http://{named}"
     if not _is_proxy(named):

@@ -47,6 +47,7 @@ def split_reasoning(message: Mapping[str, Any], end: str) -> tuple[str, State]:
     with such a beginning usually ends.
     """
     text = message_text(message)
+    # vLLM's and OpenRouter's field, or DeepSeek's and SGLang's.
     if message.get("reasoning") or message.get("reasoning_content"):
         return text.lstrip(), "closed" if text.strip() else "unclosed"
     end = end or _find_end(text)
@@ -54,7 +55,7 @@ def split_reasoning(message: Mapping[str, Any], end: str) -> tuple[str, State]:
         return text, ""
     _, marker, answer = text.partition(end)
     if not marker:
-        return "", "unclosed"
+        return "", "unclosed"  # all of it was reasoning, which no user sees
     return answer.lstrip(), "closed"
 
 
@@ -74,6 +75,7 @@ _ANSWER_PARTS = ("text", "output_text", "refusal")
 
 def message_text(message: Mapping[str, Any]) -> str:
     """The text of a message; some servers send it in parts, or a refusal in another field."""
+    # OpenAI puts a refusal under a schema into a field of its own, and null into the content.
     content = message.get("content") or message.get("refusal") or ""
     if isinstance(content, list):
         texts = []
@@ -112,6 +114,7 @@ def answer_logprobs(
         return values
     answer = text.strip().encode(errors="replace")
     pieces = [_token_bytes(token) for token in tokens]
+    # The last place: reasoning often drafts the answer word for word.
     start = b"".join(pieces).rfind(answer) if answer else -1
     if start < 0:
         return []

@@ -47,7 +47,7 @@ _FILTERS = ("content_filter", "data_inspection_failed", "1301")
 Zhipu withhold an answer."""
 
 _FILTER_WORDS = "Content Exists Risk"
-"""With these words DeepSeek's does."""
+"""With these words DeepSeek's does, whose code says only that the request is invalid."""
 
 
 class PromptTooLongError(EndpointError):
@@ -90,6 +90,7 @@ def make_error(
     said = f"HTTP {status}: {error_words(text)}"
     if status == 400 and is_filtered(text):
         return FilteredError(f"{url}: {said}", status)
+    # Most servers answer 400, TGI's validation 422, and gateways with a limit on bytes 413.
     if status in (400, 413, 422) and _TOO_LONG.search(text):
         return PromptTooLongError(
             f"{url}: lower sampling.max_tokens (of a judge judge.max_tokens), or give the server "
@@ -97,11 +98,13 @@ def make_error(
             status,
         )
     message = f"{url}: {_remedy(status, key_variable)}{said}"
+    # 429 is RFC 6585's "too many requests"; vendors send it for used-up credit, too.
     if status == 429:
         return TransientError(
             message, status, retry_after_seconds(retry_after), ATTEMPTS_BUSY
         )
-    # 501 means "not implemented", now and later; 408 that the request took too long to arrive.
+    # RFC 9110: 501 means "not implemented", now and later; 408 that the request took too long to
+    # arrive, so it may be sent again.
     if status == 408 or (status >= 500 and status != 501):
         return TransientError(message, status, retry_after_seconds(retry_after))
     return EndpointError(message, status)
@@ -191,6 +194,7 @@ def refused_field(refusal: EndpointError, fields: Iterable[str]) -> str:
 async def pause(attempt: int, after: float) -> None:
     """Wait after attempt 1, 2, ...: twice as long each time, and at least ``after`` seconds."""
     growing = min(WAIT_INITIAL * 2.0 ** (attempt - 1), WAIT_MAX)
+    # A server may ask for an hour, in which a run had better fail and say so.
     wait = max(growing, min(after, WAIT_ASKED))
     await sleep(wait + random.uniform(0, growing))  # spreads what failed together
 

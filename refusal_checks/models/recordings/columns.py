@@ -101,6 +101,7 @@ def read_answer(
         meanings: of labels, by their text in lower case.
     """
     column = columns["completion"]
+    # A row of JSONL may lack the key: no answer, or a mistake? It has to say which.
     if column not in row:
         raise DataError(
             f"{where}: {column}: write an answer, or null if there was none"
@@ -121,6 +122,7 @@ def read_answer(
     label = beside.get("label")
     completion = Completion(
         text,
+        # Most tables have none, and hold whole answers.
         finish_reason=read_reason(beside.get("finish_reason") or "stop"),
         mean_logprob=_mean_logprob(where, columns, beside.get("logprob")),
         label=None if label is None else _label(format_value(label), meanings),
@@ -135,7 +137,7 @@ def read_answer(
 def _tool_calls(where: str, value: Any) -> list[Any]:
     """The tool calls beside an answer: a list, or a list as JSON in a file without lists."""
     calls = value
-    if isinstance(value, str):
+    if isinstance(value, str):  # CSV has no lists
         try:
             calls = parse_json(value)
         except ValueError as fault:
@@ -156,6 +158,7 @@ def _mean_logprob(where: str, columns: Mapping[str, str], value: Any) -> float |
         number = float(value)
     except (TypeError, ValueError, OverflowError):
         number = math.nan
+    # Some tools write a total, or a probability; a mean that is rounded may pass 0 by a hair.
     if not LEAST_LOGPROB <= number <= 1e-6:
         raise DataError(
             f"{where}: {columns['logprob']} = {brief(value)}: write the mean log-probability of "

@@ -55,6 +55,7 @@ class Recording:
             recorded = self.texts.get(prompt.id)
             if not recorded or ("", prompt.request.strip()) in self.found:
                 continue
+            # "in": a recorded text often has a template around the request.
             if _letters(prompt.request) not in _letters(recorded):
                 found.append(prompt)
         return found
@@ -115,6 +116,7 @@ class Recording:
             labels.update(
                 (answer.label or "").strip() for answer in self.answers_to(prompt)
             )
+        # Some rows without a label are invalid answers; a file without any was not labelled.
         blank = labels.pop("", 0)
         if not labels:
             raise DataError(
@@ -150,6 +152,7 @@ class ReplayCandidate:
         self._recording = recording
 
     def keys(self, prompt: Prompt) -> Sequence[str]:
+        # Nothing of a recording is stored, so its keys need not depend on the model.
         samples = range(len(self._recording.answers_to(prompt)))
         return [f"{prompt.id}-{sample}" for sample in samples]
 

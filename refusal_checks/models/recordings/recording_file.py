@@ -57,13 +57,14 @@ def read_recording(
         said = read_answer(where, row, columns, model, meanings)
         key = read_key(where, row, columns.get("id"))
         text = read_key(where, row, columns.get("prompt"))
+        # The text decides: ids are often mere numbers, which another benchmark has as well.
         if text in requests:
             places = {("", text), (key, text)}
         elif key in ids:
             places = {(key, "")}
             texts.setdefault(key, text)
         else:
-            continue
+            continue  # a file may hold answers to other benchmarks
         for place in places:
             answers[place] = (*answers.get(place, ()), said)
         contents.append((key or text, said.text))
@@ -96,11 +97,13 @@ def _rows(path: Path, table: RecordingTable) -> Sequence[Mapping[str, Any]]:
     )
     for column, value in table.where.items():
         where = f"{path}: recording.where {column}={value}"
+        # As people write them: a run file says true where CSV has the text "true".
         values = {format_value(row.get(column)) for row in rows} - {""}
         if not values:
             require_in_data(column, header(rows), where)
         require_in_data(value, values, where, "value")
         rows = [row for row in rows if format_value(row.get(column)) == value]
+    # Figures of two models together would describe neither.
     models = list(dict.fromkeys(format_value(row.get("model")) for row in rows))
     names = [clean(model, 100) for model in models if model]
     if len(names) > 1:
