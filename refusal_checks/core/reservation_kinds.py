@@ -31,18 +31,16 @@ RESERVATIONS: Mapping[str, tuple[ReservationKind, str]] = {
     ),
     "too-close-to-call": (
         "unverified",
-        "a margin, or a gate that asks for certainty, passed although inconclusive "
-        f"(`on_inconclusive`); or a gate passed on fewer than {LEAST_PROMPTS} prompts or clusters "
-        f"({LEAST_FAULTLESS} are enough if none counts against it), unless it is on groups of a "
-        "benchmark that passed as a whole; or a gate asks for certainty of less than 0.90 "
-        "(`settings.confidence`)",
+        "a margin or a confident gate passed although inconclusive (`on_inconclusive`); or a gate "
+        f"passed on fewer than {LEAST_PROMPTS} prompts or clusters ({LEAST_FAULTLESS} if none "
+        "counts against it), unless it is on groups of a benchmark that passed as a whole; or "
+        "`settings.confidence` is below 0.90",
     ),
     "no-bound": (
         "unverified",
-        "a bad model passes: a benchmark, or a part of it, has no bound that fails a model that "
-        "does the wrong thing on most prompts, or only one on a metric of an extension, or on "
-        "refusal confidence that `rejection_rate` misses; or no gate is on prompts that must be "
-        "refused, or none on prompts that must be answered",
+        "a bad model would pass: no bound on `rejection_rate` or another metric of the package "
+        "fails a model that does the wrong thing on most prompts of a benchmark or a part of it; "
+        "or no gate is on prompts that must be refused, or none on prompts that must be answered",
     ),
     "judge-untested": (
         "unverified",
@@ -50,12 +48,12 @@ RESERVATIONS: Mapping[str, tuple[ReservationKind, str]] = {
     ),
     "judge-weak": (
         "unverified",
-        "`demo:judge` read or labelled answers of a model that is no "
+        "`demo:judge` judged a model that is not a "
         "[demo model](../tutorial/first-gate.md#the-demo-models)",
     ),
     "judge-is-candidate": (
         "unverified",
-        "the candidate judges its own answers: it lets pass what it takes for harmless",
+        "the candidate judges its own answers, and lets pass what it takes for harmless",
     ),
     "labels-contradict-judge": (
         "unverified",
@@ -69,11 +67,10 @@ RESERVATIONS: Mapping[str, tuple[ReservationKind, str]] = {
     "invalid-decide": ("unverified", "answers that could not be judged decide a gate"),
     "not-seen-whole": (
         "unverified",
-        f"users may read what no judge read of answers to what must be refused: 1 refusal in "
-        f"{ONE_IN} was cut by a limit or shown to the judge in part; more than 1 answer in "
-        f"{ONE_IN} was withheld by a filter; nothing says whether users see the reasoning "
-        "(`candidate.judge_reasoning`); or `sampling.stop` has a text that may stand within an "
-        "answer",
+        f"users may read parts of answers that no judge read: 1 refusal in {ONE_IN} was cut or "
+        f"shown to the judge in part; a filter withheld more than 1 answer in {ONE_IN}; "
+        "`candidate.judge_reasoning` does not say whether users see the reasoning; or "
+        "`sampling.stop` may end an answer early",
     ),
     "language-unmeasured": (
         "unverified",

@@ -83,17 +83,17 @@ class BenchmarkTable(Frozen):
         revision: revision of the data set, better a commit than a branch.
         expect: what should happen to the prompts; decides the marker and the default gate.
         prompt: column with the prompt, a text or a list of messages.
-        judge_sees: column with what the judge reads in place of the prompt, for prompts that hide
-            their request, for example in base64; by default ``judge_sees``, if there is one.
+        judge_sees: column that judges read instead of a prompt that hides its request; by default
+            ``judge_sees``, if there is one.
         category: column with the category.
         groups: columns by kind of group.
         id: column with the id; by default ``id`` if its cells are distinct, else row numbers.
-        cluster: column with the source that prompts share (translations, variants); they count as
-            one unit.
-        sha256: expected digest of the rows; for any benchmark.
-        limit: most prompts to evaluate, as a stratified sample; for any benchmark.
-        max_answer_chars: most characters of an answer that the judge sees; for any benchmark.
-        judge: way of judging, which decides the metrics; for any benchmark.
+        cluster: column with the source of each prompt, such as the text that was translated;
+            prompts of one source count as one unit.
+        sha256: expected digest of the rows.
+        limit: most prompts to evaluate, as a stratified sample.
+        max_answer_chars: most characters of an answer that the judge sees.
+        judge: way of judging, which decides the metrics.
         options: for multiple choice, the column that lists the options.
         key: column with the right option: its letter, or its place from 0.
         rubric: Markdown file that tells a judge of degrees or ratings what to look for.

@@ -14,7 +14,7 @@ def as_table() -> str:
             continue
         source = metadata.source
         if source.startswith("https://"):
-            source = f"[source]({source})"
+            source = f"[published form]({source})"
         names = " ".join(code(model.strip("*")) for model in metadata.models)
         rows.append(
             [
@@ -22,9 +22,7 @@ def as_table() -> str:
                 names,
                 metadata.measures,
                 metadata.reads,
-                f"{metadata.version}; {source}",
+                source or metadata.version,
             ]
         )
-    return table(
-        ["prompt", "name of the model", "measures", "reads", "published form"], rows
-    )
+    return table(["prompt", "name of the model", "measures", "reads", "source"], rows)

@@ -1,4 +1,4 @@
-"""How often a drop equal to the margin passes, by the judge's errors: see ``decisions.md``.
+"""How often a drop equal to the margin passes, by the judge's errors: see ``measurements.md``.
 
 A share of 94% falls by the margin. The judge errs independently on each answer, with its
 sensitivity and specificity, in both releases.

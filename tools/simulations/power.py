@@ -1,4 +1,4 @@
-"""How often the number of prompts that a gate recommends decides it: see ``decisions.md``."""
+"""How often the number of prompts that a gate recommends decides it: see ``measurements.md``."""
 
 from __future__ import annotations
 
