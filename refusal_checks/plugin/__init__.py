@@ -57,6 +57,7 @@ def activate(config: pytest.Config) -> GateSession:
 def pytest_configure_node(node: Any) -> None:
     """Tell a worker of xdist the name of the run."""
     node.workerinput[xdist.KEY] = xdist.run_id(node.config)
+    xdist.survive_worker(node)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -7,6 +7,7 @@ read the result from the run's folder, whose name the controller sends.
 from __future__ import annotations
 
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -51,3 +52,18 @@ def uncount_failure(config: pytest.Config) -> None:
     controller: Any = config.pluginmanager.get_plugin("dsession")
     if hasattr(controller, "countfailures"):
         controller.countfailures -= 1
+
+
+def survive_worker(node: Any) -> None:
+    """Let xdist replace a worker that dies while the controller evaluates.
+
+    xdist ends with an internal error if a worker is gone when it hands out the tests; before that
+    an evaluation may take hours.
+    """
+    send = node.sendcommand
+
+    def send_if_alive(name: str, **values: Any) -> None:
+        with suppress(OSError):
+            send(name, **values)
+
+    node.sendcommand = send_if_alive
