@@ -25,9 +25,9 @@ bin := $(VENV)/bin
 unexport PYTHONDONTWRITEBYTECODE
 # pip shows what it fetches, except in a pipeline's log.
 pip := $(bin)/python -m pip --disable-pip-version-check install $(if $(CI),--quiet)
-# A list with versions and hashes, which .ci/lock writes.
+# A list with versions and hashes, which tools/ci/lock writes.
 locked := $(pip) --require-hashes --no-deps --requirement
-# Built by the locked setuptools, and with nothing fetched: what a lock lacks is an error, and .ci/lock adds it.
+# Built by the locked setuptools, and with nothing fetched: what a lock lacks is an error, and tools/ci/lock adds it.
 editable := $(pip) --no-build-isolation --no-index
 # Asked for torch alone; where it is out of reach, a mirror or folder of pip's own settings may have it.
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu

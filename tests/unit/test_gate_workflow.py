@@ -77,8 +77,10 @@ def theirs(tmp_path: Path) -> Path:
         '[tool.pytest.ini_options]\naddopts = ["--cov=src"]\nfilterwarnings = ["error"]\n'
     )
     (folder / "conftest.py").write_text("raise SystemExit('their conftest.py was run')")
-    row = json.dumps({"prompt": "Hi", "completion": SAID})
-    (folder / "answers.jsonl").write_text(f"{row}\n" * 2)
+    rows = [{"prompt": greeting, "completion": SAID} for greeting in ("Hi", "Hello")]
+    (folder / "answers.jsonl").write_text(
+        "".join(f"{json.dumps(row)}\n" for row in rows)
+    )
     gate = "rejection_rate = { max = 0.5 }"
     (folder / "our.toml").write_text(
         f'[ours]\nfile = "answers.jsonl"\nexpect = "answer"\n{gate}\n'
@@ -501,7 +503,7 @@ def required(*extras: str) -> Iterator[Requirement]:
 def test_a_lock_has_all_that_is_required(
     locks: tuple[str, ...], extras: tuple[str, ...]
 ) -> None:
-    """Run .ci/lock if it does not: an installation fetches nothing else."""
+    """Run tools/ci/lock if it does not: an installation fetches nothing else."""
     pinned: dict[str, set[str]] = {}
     for name in locks:
         text = (ROOT / "requirements" / f"{name}.txt").read_text()
@@ -531,7 +533,7 @@ def test_an_image_gets_what_it_lacks_and_what_is_too_old(tmp_path: Path) -> None
             file.write(f"{entry} \\\n{digest} \\\n{digest}\n")
     needs = '[build-system]\nrequires = []\n[project]\ndependencies = ["pyyaml>999"]\n'
     (tmp_path / "pyproject.toml").write_text(needs)
-    words = [sys.executable, str(ROOT / ".ci" / "missing")]
+    words = [sys.executable, str(ROOT / "tools" / "ci" / "missing")]
     words += ["lock.txt", "pyproject.toml"]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
