@@ -96,9 +96,8 @@ def evaluate(
     try:
         return work(folders or choose_folders(spec), _select_gates(gates, spec))
     except UserError as fault:
-        if (
-            folders
-        ):  # pytest and commands name the folders, and their users type options
+        # Only pytest and commands name the folders, and their users type options.
+        if folders:
             raise
         raise type(fault)(_name_keys(str(fault))) from None
 

@@ -58,7 +58,7 @@ def require_loadable(inputs: Inputs, say: Note) -> None:
 
 def make_weights(models: Iterable[Model], say: Note) -> None:
     """Make each set of weights that an extension makes on first use."""
-    missing: dict[str, Weights] = {}
+    missing: dict[str, Weights] = {}  # by key: two models may need the same
     for model in models:
         if isinstance(model, Served) and model.weights:
             vllm.require_program(model.program)
@@ -87,6 +87,7 @@ def connect_candidate(inputs: Inputs, servers: Servers) -> Candidate | None:
         inputs.sampling,
         model_identity(model, client.model),
         is_attached=isinstance(model, Attached),
+        # Of all gates: those that are left out must not change the keys of stored answers.
         weighs=any(METRICS[gate.metric].weighs for gate in spec.gates),
     )
 
@@ -217,6 +218,7 @@ def _setup(
     is_attached = isinstance(model, Attached)
     if isinstance(model, Attached):
         asked = replace(model, model=client.model)  # the server may have named it
+    # A judge that reasons gets more room: else its reasoning would leave none for the verdict.
     sampling = table.sampling
     return JudgeSetup(
         name=judge.name,

@@ -215,6 +215,7 @@ def _baseline(spec: RunSpec, runs: Path) -> Path | None:
     if not name:
         return None
     path = Path.cwd() / name
+    # A folder that is called like the latest run is ./last.
     if name != run_folder.LAST and path.exists():
         return path
     with locate_errors(spec, "baseline.path", "--baseline"):

@@ -80,7 +80,7 @@ def read_judges(spec: RunSpec) -> tuple[NamedJudge, ...]:
                 f"--judge {name}: name it once, or give each its own judge.template_variables: "
                 "with the same settings, it would count twice"
             )
-        if named.count(name) > 1:
+        if named.count(name) > 1:  # votes and the manifest go by name
             name = f"{name} ({named[:place].count(name) + 1})"
         judges.append(NamedJudge(name, model, own))
     _require_used(spec, judges)
@@ -118,7 +118,7 @@ def complete_arguments(model: JudgeModel, prompt: str) -> JudgeModel:
         return model
     model = vllm.add_dtype(model)
     if any(arg.replace("_", "-").startswith("--chat-template") for arg in model.args):
-        return model
+        return model  # the user's own wins
     metadata = template.packaged().get(prompt or template.picked(model.path) or "")
     if metadata is None or not metadata.chat_template:
         return model
@@ -150,6 +150,7 @@ def _split_arguments(spec: RunSpec, key: str, args: str) -> tuple[str, ...]:
         words = tuple(shlex.split(args))
     except ValueError as fault:
         raise ModelError(f"{where}: quote as in a shell: {fault}") from None
+    # An engine would say the same, but only after a minute of imports.
     takes_values = False
     for word in words:
         if word.startswith("-"):

@@ -53,6 +53,7 @@ def load_prompts(inputs: Inputs, note: Note) -> LoadedPrompts:
     names = inputs.benchmark_names
     with hub.no_cached_copy(inputs.redaction.is_on):
         whole = _load_whole(names, benchmarks, inputs.mirror, spec.multiple_choice)
+    # Before prompts without a recorded answer are left out: they make the run a part.
     usual = {
         name: len(stratified_sample(whole[name], benchmarks[name].usual_limit))
         for name in names
@@ -67,6 +68,7 @@ def load_prompts(inputs: Inputs, note: Note) -> LoadedPrompts:
         recording = recording_file.read_recording(
             inputs.candidate, prompts, spec.recording
         )
+    # Before the limit, which chooses among prompts that have answers.
     if recording and spec.recording.partial:
         whole = _keep_recorded(recording, whole, note)
         empty = _find_empty(gates, whole)

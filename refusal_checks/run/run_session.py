@@ -138,12 +138,13 @@ def _open(inputs: Inputs, folder: Path, say: Say, opened: ExitStack) -> RunSessi
     manifest = make_manifest(
         inputs, loaded, work.judges, servers=servers.account().get("servers", {})
     )
+    # Before anything is asked: else a baseline that does not compare is found out after hours.
     earlier = earlier_results(inputs, baseline, manifest, work)
     # Last of all: it may set aside what finished runs asked for.
     unverified = choose_generations(
         work, spec.store, are_labelled=inputs.labels is not None
     )
-    if inputs.labels:
+    if inputs.labels:  # only now is it clear which stored answers are this run's
         _require_own_labels(inputs.labels, work, folder.name)
     return RunSession(
         inputs=inputs,
