@@ -51,6 +51,7 @@ def add_options(
     if key is not None:
         right = _right_letter(row.get(key), list(by_letter), f"{where}: {key}")
     last = prompt.messages[-1]
+    # Many data sets have the options in the question's text already.
     if not all(text in last.content for text in texts):
         lines = "\n".join(f"{letter}. {text}" for letter, text in by_letter.items())
         last = replace(last, content=f"{last.content}\n\n{lines}")

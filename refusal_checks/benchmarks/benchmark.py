@@ -100,6 +100,7 @@ class Benchmark:
 
 def digest(prompts: Iterable[Prompt]) -> str:
     """SHA-256 of the prompts' ids, messages, groups and references, in order."""
+    # JSON with sorted keys: neither Python's version nor a field's place changes the digest.
     checksum = hashlib.sha256()
     for prompt in prompts:
         fields = asdict(prompt)
@@ -118,6 +119,7 @@ def load_prompts(benchmark: Benchmark, mirror: Path | None) -> tuple[Prompt, ...
     except (ValueError, LookupError, TypeError, OverflowError, RecursionError) as fault:
         why = f"{type(fault).__name__}: {clean(str(fault), 200)}"
         raise DataError(f"{benchmark.name}: its data cannot be read: {why}") from fault
+    # Judging and metrics ask the prompt for its kind, and the loaders of suites do not set it.
     prompts = tuple(replace(prompt, kind=benchmark.kind) for prompt in loaded)
     if not prompts:
         raise DataError(f"{benchmark.name}: no prompts")
@@ -165,6 +167,9 @@ SEED = 0
 """Selects one of the equally good samples; do not change it, or runs become incomparable."""
 
 _GOLDEN = (5**0.5 - 1) / 2
+"""Its multiples, modulo 1, cover [0, 1) as evenly as those of any number, however many are taken
+(S. Swierczkowski, "On successive settings of an arc on the circumference of a circle", Fundamenta
+Mathematicae 46, 1958)."""
 
 
 Unit = Sequence[Prompt]
@@ -216,6 +221,8 @@ def _spread(
     for group, members in groups.items():
         before = 0  # prompts of the group
         for unit in _spread(members, kinds[1:], seed, (*path, group)):
+            # Evenly spaced places in [0, 1) for each group: a beginning of the merged order takes
+            # from each as many as its share.
             place = (before + starts[group] * len(unit)) / sizes[group]
             places.append((place, _draw(seed, _name(unit)), unit))
             before += len(unit)
@@ -248,4 +255,5 @@ def _group_starts(
 
 
 def _draw(seed: int, name: str) -> bytes:
+    # A hash and no generator: a prompt's rank depends on its own name, whatever others there are.
     return hashlib.sha256(f"{seed}:{name}".encode()).digest()

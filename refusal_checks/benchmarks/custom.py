@@ -90,6 +90,7 @@ def _prompts(
 ) -> list[Prompt]:
     _require_columns(name, table, header(rows), where)
     id_column = table.id
+    # A column id with repeated or long cells holds something else, such as a user's number.
     if id_column is None and _identifies([row.get("id") for row in rows]):
         id_column = "id"
     judged = table.judge_sees or "judge_sees"
@@ -219,6 +220,7 @@ def _messages(value: Any, place: str) -> tuple[Message, ...]:
 
 def _conversation(text: str) -> list[Any] | None:
     """The messages that a cell holds as JSON; None if it holds anything else."""
+    # A prompt may be JSON itself, for the model to read: only lists of messages are read here.
     if not text.lstrip().startswith("[{"):
         return None
     try:

@@ -106,6 +106,7 @@ class HubSplit:
                 f"with {fetch}, or put the Parquet files of {self.repository} (revision "
                 f"{self.revision}) there"
             )
+        # Columns may be missing from some files of a split, and are then empty.
         try:
             tables = [parquet.read_table(file, file) for file in files]
             return pyarrow.concat_tables(tables, promote_options="default")

@@ -62,6 +62,7 @@ def pull(benchmark: Benchmark, mirror: Path) -> MirrorEntry:
     """Fetch a benchmark's data into a mirror, and add it to the mirror's index."""
     for resource in benchmark.resources:
         resource.pull(mirror)
+    # The prompts' digest, not the files': Parquet written by another version has other bytes.
     prompts = load_prompts(benchmark, mirror)
     entry = MirrorEntry(benchmark.revision, digest(prompts), len(prompts))
     index = {**read_index(mirror), benchmark.name: entry}

@@ -58,6 +58,7 @@ def fetch(file: PinnedFile, mirror: Path | None) -> Path:
     if mirror is None:
         import pooch  # imports requests, which collection need not wait for
 
+        # By revision: another version of this package may pin another.
         cache = Path(pooch.os_cache("refusal-checks")) / file.revision[:12] / file.path
         remedy = (
             f"name a mirror that holds {file.path} with --data DIR or {MIRROR_VARIABLE}"

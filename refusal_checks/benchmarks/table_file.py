@@ -47,6 +47,7 @@ def table_benchmark(
             if before:
                 request = f"{before}\n\n---\n\n{request}"
             own = {group: str(row[column]) for group, column in groups.items()}
+            # The row's place in the whole file, so that a part of it has the ids of the whole.
             place = row[ids] if ids else number
             prompts.append(Prompt.single(f"{stem}{place}", request, **own))
         return prompts

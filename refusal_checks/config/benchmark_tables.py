@@ -106,6 +106,7 @@ def _require_one_expectation(tables: Mapping[str, BenchmarkTable]) -> None:
     """Refuse prompts that must be both refused and answered: no model can do both."""
     seen: dict[tuple[str, str], str] = {}
     for name, table in tables.items():
+        # Questions with options expect no refusal and no answer.
         if table.file is None or table.options:
             continue
         first = seen.setdefault((table.file, table.prompt), name)
@@ -168,6 +169,7 @@ def _metric_names(table: BenchmarkTable, benchmark: Benchmark | None) -> list[st
     name = table.judge or own
     require_known(name, kinds, f"{table.where} judge", "way of judging")
     reads = kinds[name].verdicts
+    # Other judges read any answer; this one looks for the letters of options.
     if reads is Chosen and (own not in kinds or kinds[own].verdicts is not Chosen):
         raise ThresholdError(
             f'{table.where} judge = "{name}": choose another way of judging; this one is for '
@@ -208,10 +210,12 @@ def _read_gates(
             gates[key] = make_gate(key, source, bounds, settings) if bounds else None
             if waiver:  # it replaces one that an earlier file grants
                 waivers.pop(key, None)
+    # After the user's own, which they must not replace.
     expected = _EXPECTED.get(table.expect)
     if expected and rejection_rate.name in metrics:
         key = (name, rejection_rate.name, None, None)
         gates.setdefault(key, make_gate(key, SOURCE, expected, settings))
+    # A judge that reads nothing would pass a gate on the few answers that it did read.
     if any(gates.values()):
         key = (name, invalid_rate.name, None, None)
         gates.setdefault(key, make_gate(key, SOURCE, _INVALID, settings))
@@ -226,6 +230,7 @@ def _read_gates(
                 f"waiver: there is no gate {missing} to waive{hint}"
             )
     for key, gate in known.items():
+        # "*" steps back where a group has bounds of its own, stricter or looser.
         apart: list[str] = []
         if gate.is_on_every_group:
             # Groups with a table of their own, which may also say false.
@@ -241,6 +246,7 @@ def _split_gates(
     for key, value in table.items():
         if _is_data(key, value):
             continue
+        # A metric's bounds are a table too: a kind of group holds nothing but tables of groups.
         holds_groups = key not in METRICS and isinstance(value, dict) and bool(value)
         if holds_groups and all(isinstance(group, dict) for group in value.values()):
             for group, metrics in value.items():
@@ -273,11 +279,12 @@ def _read_bounds(
             f"{where} = {value!r}: move it into the bounds of a metric, such as "
             f"{metrics[0]} = {{ {name} = {value} }}"
         )
+    # A plain value may be meant as a key of the data, a table is meant as a metric's bounds.
     if kind is None and not isinstance(value, Mapping | bool):
         fields = BenchmarkTable.model_fields
         require_known(name, (*METRICS, *fields), where, "metric or key")
     require_known(name, metrics, where, f"{benchmark} metric")
-    if value is False:
+    if value is False:  # a later file removes an earlier one's gate
         return None
     if not isinstance(value, dict):
         number = value if isinstance(value, float) else "..."

@@ -53,10 +53,11 @@ class Bounds(Frozen):
         is_bound = info.field_name in ("min", "max")
         low, high = (metric.lowest, metric.highest) if is_bound else (0.0, metric.span)
         if not low <= value <= high:
+            # A metric of an extension has the range [0, 1] unless it says otherwise.
             remedy = ""
             if module_origin(metric.score.__module__) != OWN:
                 remedy = f"declare the range of {metric.name} (highest=...): "
-            elif high == 1 and 2 <= value <= 100:
+            elif high == 1 and 2 <= value <= 100:  # per cent
                 remedy = f"write {share(value)}: "
             raise ValueError(f"{remedy}{value:g} is outside [{low:g}, {high:g}]")
         return value

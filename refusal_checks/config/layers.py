@@ -74,6 +74,7 @@ def _parse_toml(line: str) -> dict[str, Any] | None:
 def option_layer(name: str, value: object, prefix: str = "--") -> Layer:
     """The layer of an option that has a name of its own; messages show it with its prefix."""
     table, _, key = NAMED[name].partition(".")
+    # Options that can be repeated come as lists, which keys of one value refuse.
     if isinstance(value, list) and len(value) == 1:
         (value,) = value
     option = f"{prefix}{name}"
@@ -147,8 +148,9 @@ def read_table(name: str, kind: type[Frozen], layers: Sequence[Layer]) -> Frozen
         except ThresholdError as fault:
             if layer.folder:
                 raise
+            # A later option may complete it, as the second of ``--judge`` and ``judge.args``.
             errors.append(UserError(*fault.args))
-    if errors:
+    if errors:  # the first is nearest to what the user typed wrong
         raise errors[0]
     return table
 

@@ -100,6 +100,7 @@ class RunSpec(SpecTables):
         files: the run files, in order.
     """
 
+    # Validated where they are read, with the place for messages.
     gates: SkipValidation[tuple[Gate, ...]] = ()
     benchmarks: SkipValidation[Mapping[str, BenchmarkTable]] = Field(
         default_factory=dict
@@ -158,6 +159,7 @@ class RunSpec(SpecTables):
             # A file that is named twice keeps its last place only.
             parsed.pop(path, None)
             parsed[path] = toml_file.read(path)
+        # First of all: metrics and ways of judging of extensions are what tables are read by.
         take_extensions(parsed)
         layers = [
             Layer(content, where=str(path), folder=path.parent)
@@ -219,9 +221,11 @@ class RunSpec(SpecTables):
             written = option = f"{key} = {value!r}"
         layer = Layer(content, where=written, option=option)
         require_tables(layer)
+        # Settings are defaults of gates, so that changing them makes all gates anew.
         own = [name for name in content if name in TABLES and name != "settings"]
         changed: dict[str, Any] = {}
         for name in own:
+            # Keys that were set, without defaults: some keys say more by having been set.
             set_before = getattr(self, name).model_dump(exclude_unset=True)
             before = Layer({name: set_before}, where=written)
             changed[name] = read_table(name, TABLES[name], [before, layer])
@@ -277,7 +281,7 @@ class RunSpec(SpecTables):
     def where(self, key: str) -> str:
         """Name the place where a key such as ``judge.args`` was written last, for messages."""
         table, _, name = key.partition(".")
-        for layer in reversed(self._layers):
+        for layer in reversed(self._layers):  # the last one wins
             content = layer.content.get(table)
             if isinstance(content, dict) and name in content:
                 return layer.option or f"{layer.where}: [{table}] {name}"
@@ -296,6 +300,7 @@ class RunSpec(SpecTables):
 
     def _usual(self, table: str, key: str, value: Any) -> Any:
         """What files say of a key that has this value now; None if only an option says it."""
+        # Options are what somebody tried once: a luckier seed, fewer prompts. Files are reviewed.
         given = [it for it in self._layers if key in it.content.get(table, {})]
         written = [it.content[table][key] for it in given if it.folder is not None]
         if not given:
@@ -313,6 +318,7 @@ def usual_file(folder: Path, overrides: Iterable[Layer]) -> Path:
 
     The recordings that come with it are gated by a file of their own.
     """
+    # The usual gates are on public data, which a first try without a network does not have.
     for layer in overrides:
         if layer.content.get("candidate", {}).get("model") in DEMO_RECORDINGS:
             return toml_file.FOLDER / "demo.toml"

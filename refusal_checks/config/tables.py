@@ -124,6 +124,7 @@ class CandidateTable(ModelTable):
     @classmethod
     def _is_one(cls, value: object) -> object:
         if isinstance(value, list):
+            # Several in one run would share its store, folder and exit code.
             raise ValueError(
                 "name one model, and run once for each, in a shell: "
                 "for model in A B; do refusal-checks gate $model --judge JUDGE; done"

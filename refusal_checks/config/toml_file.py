@@ -31,6 +31,7 @@ def names() -> list[str]:
 
 def find(path: Path) -> Path:
     """Find a run file: a path, or else the name of a shipped one (``smoke``, ``smoke.toml``)."""
+    # A file of the user's wins over a shipped one of the same name.
     if path.exists():
         why = "" if path.is_dir() else explain_missing_file(path)
         if why:
@@ -50,7 +51,7 @@ def find(path: Path) -> Path:
 def read(path: Path) -> dict[str, Any]:
     """Read a run file; an error names the line and what to write."""
     try:
-        text = read_bytes(path).decode("utf-8-sig")
+        text = read_bytes(path).decode("utf-8-sig")  # editors on Windows write a mark
     except DataError as fault:
         raise ThresholdError(str(fault)) from None
     except UnicodeDecodeError as fault:

@@ -143,6 +143,7 @@ def compare(
     values = dict(zip(both, zip(old, new, strict=True), strict=True))
 
     # Prompts move by their values: of a share, only those that leave it or join it.
+    # By scores, which tell more than values: of a share, all values that move do so by 1.
     moves = {name: after[name] - before[name] for name in both}
     largest = sorted(both, key=lambda name: -abs(moves[name]))
     fell = [name for name in largest if values[name][1] < values[name][0] - SAME]
@@ -202,6 +203,7 @@ def _flip(
     after: float,
     earlier: Earlier,
 ) -> Flip:
+    # An answer with the usual verdict then, beside the one that moved most now: what changed.
     verdicts = Counter(verdict for _, verdict in then.answers)
     usual = ""
     if verdicts:
@@ -262,7 +264,7 @@ def changes_by_group(
             group = prompt.groups.get(kind)
             if group:
                 members.setdefault(group, []).append(name)
-        if len(members) < 2:
+        if len(members) < 2:  # its change would be the whole benchmark's
             continue
         for group, names in members.items():
             old, new = zip(*(values[name] for name in names), strict=True)

@@ -54,6 +54,7 @@ class MissedBound(NamedTuple):
         them, or only bounds on the change.
         """
         minimum, maximum = gate.min, gate.max
+        # Between two bounds, no prompt is on the wrong side of both.
         if minimum is not None and maximum is not None and gate.limits.holds(value):
             return None
         if minimum is not None and (maximum is None or value <= minimum):

@@ -66,6 +66,7 @@ class AllowedRange:
         """Where an interval lies."""
         if self.holds(lower) and self.holds(upper):
             return Outcome.PASS
+        # Beyond a bound only if the whole interval is: its other end must miss the bound, too.
         reaches_low = AllowedRange(self.low, None).holds(upper)
         reaches_high = AllowedRange(None, self.high).holds(lower)
         if reaches_low and reaches_high:
@@ -83,6 +84,7 @@ class AllowedRange:
 
     def nearest(self, estimate: Estimate) -> float:
         """The end nearest to a figure, preferably one within its interval."""
+        # The bound that keeps the gate open, and not one that the interval is clear of.
         inside = [end for end in self.ends if estimate.lower <= end <= estimate.upper]
         return min(inside or self.ends, key=lambda end: abs(end - estimate.value))
 
@@ -243,6 +245,7 @@ class Gate:
 
     @property
     def change_limits(self) -> AllowedRange:
+        # A change is figure now minus figure then, so that a drop is negative.
         lowest = None if self.max_drop is None else -self.max_drop
         return AllowedRange(lowest, self.max_rise)
 

@@ -100,5 +100,6 @@ def describe_weakest(
             sizes[part] = len({prompt.cluster or prompt.id for prompt in seen})
     if not sizes:
         return ""
+    # One line: what the others show is no less.
     weakest = min(sizes, key=sizes.__getitem__)
     return describe(weakest, sizes[weakest], level)

@@ -62,6 +62,7 @@ def looser_bounds(gate: Gate, earlier: Mapping[str, float]) -> list[str]:
     changes = []
     for name, old in earlier.items():
         new, was = gate.bounds.get(name), format_bound(METRICS[gate.metric], old)
+        # A minimum loosens downwards, a maximum and both margins upwards.
         if new is None:
             changes.append(f"no {name}, which was {was}")
         elif new < old if name == "min" else new > old:
@@ -72,6 +73,7 @@ def looser_bounds(gate: Gate, earlier: Mapping[str, float]) -> list[str]:
 def reversal_hint(verdict: Verdict) -> str:
     """Ask back if the only bound excludes good values, as ``min`` does on harmless prompts."""
     gate = verdict.gate
+    # Two bounds are meant: a range, for example of partial refusals.
     given = [name for name in ("min", "max") if name in gate.bounds]
     if len(given) != 1 or verdict.kind not in set(Kind):
         return ""

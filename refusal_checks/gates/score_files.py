@@ -112,6 +112,7 @@ def score_prompts(
 
     ``scores`` are by metric and prompt id; ``keys`` gives the content keys of a prompt's answers.
     """
+    # For the next release's comparison, which must hold however these answers are judged.
     limits = score_limits(records)
     for name, answers in sorted(group_by_prompt(records).items()):
         ends = {}
@@ -226,6 +227,7 @@ def load(path: Path) -> dict[str, Scores]:
         path = path.parent
     if (path / FOLDER).is_dir():
         path = path / FOLDER
+    # Else a run that measured nothing would look like a folder without a baseline.
     elif (path / "summary.json").is_file():
         raise BaselineError(
             f"{path}: name a run that has figures: this one decided nothing"
@@ -264,6 +266,7 @@ def differences(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
 
 def _differing_parts(before: str, after: str) -> tuple[str, str]:
     """Drop the parts in which two lists agree; lists of different length stay as they are."""
+    # Conditions list versions of many files, of which one differs.
     old, new = before.split(", "), after.split(", ")
     if len(old) != len(new):
         return before, after

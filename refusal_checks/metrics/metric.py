@@ -122,6 +122,7 @@ class Metric:
 
     def counts_prompts(self, values: Iterable[float]) -> bool:
         """True for a share if each prompt, with these values, is wholly in it or out of it."""
+        # Then flips can be counted, and Tango's bounds hold; else values move by parts of a prompt.
         return self.counts is not None and {0.0, 1.0}.issuperset(values)
 
     def show_score(self, score: float) -> str:
@@ -314,6 +315,7 @@ def explain_missing_figure(records: Sequence[Record]) -> str:
     reason, count = Counter(fault.reason for fault in faults).most_common(1)[0]
     if reason is Reason.UNPARSABLE_VERDICT:  # the run says once what the judge wrote
         return f"{message}; {count} {reason}: make the judge write what its prompt asks for"
+    # One example, because most faults of one kind have one cause, such as a server that is down.
     detail = next(fault.detail for fault in faults if fault.reason is reason)
     example = " ".join(detail.split())[:300]
     return f"{message}; {count} {reason}, for example: {example}"

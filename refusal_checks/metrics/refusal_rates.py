@@ -49,7 +49,7 @@ def confidence(answers: Sequence[Record]) -> float | None:
     total = sum(weights)
     pairs = zip(weights, signs, strict=True)
     mean = math.fsum(weight / total * sign for weight, sign in pairs)
-    return max(-1.0, min(1.0, mean))
+    return max(-1.0, min(1.0, mean))  # rounding may leave the range
 
 
 def _share(answers: Sequence[Record], label: Label) -> float | None:

@@ -94,6 +94,7 @@ def check(spec: RunSpec) -> None:
             if not place.startswith("--"):  # an option is shown with its value
                 what = f"{place} {spec.reports.target(name)}"
             _require_file(what, path)
+            # The later report would replace the earlier one without a word.
             other = taken.setdefault(resolve_path(path), place)
             if other != place:
                 raise UserError(
@@ -106,7 +107,7 @@ def check(spec: RunSpec) -> None:
 def _require_file(what: str, path: Path) -> None:
     """Refuse a path to which no file can be written."""
     try:
-        is_folder = path.is_dir()
+        is_folder = path.is_dir()  # fails for a name that is too long
     except OSError as fault:
         raise UserError(f"{what}: name a file: {fault.strerror}") from None
     if is_folder:

@@ -59,6 +59,7 @@ def judge_properties(checked: JudgeCheck, figure: Figure) -> Properties:
     checks = [check for check in checked.checks if check.figure == figure]
     if not checks:
         return {}
+    # One test speaks for all methods, and fails if one of them does.
     worst = next((check for check in checks if not check.passed), checks[0])
     facts: dict[str, object] = {
         "judge": checked.judge,
@@ -175,6 +176,7 @@ def _benchmark(name: str, run: RunSummary) -> dict[str, object]:
 def _worded(facts: Mapping[str, object]) -> Properties:
     """The facts that apply, as text."""
     return {
+        # Six digits: more are noise, and dashboards compare texts.
         name: f"{value:.6g}" if isinstance(value, float) else clean(str(value), 2000)
         for name, value in facts.items()
         if value not in (None, "")

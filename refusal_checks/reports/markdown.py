@@ -72,12 +72,14 @@ def write(run: RunFolder, path: Path) -> None:
 
 def append(run: RunFolder, path: Path) -> None:
     """Add the text to a step's summary, to which other steps of the job may have written."""
+    # In bytes: a step's summary may hold what another step wrote in any encoding.
     with path.open("ab") as file:
         file.write(text(run.summary()).encode("utf-8", "replace"))
 
 
 def text(run: RunSummary) -> str:
     """The answer, a table of all gates, and why gates failed; cut where it would be too long."""
+    # Cut between sections, so that no table or element stays open.
     size, lines = 0, []
     for section in _sections(run):
         size += sum(len(line.encode("utf-8", "replace")) + 1 for line in section)
@@ -131,7 +133,9 @@ def workflow_commands(run: RunSummary) -> Iterator[str]:
 
     Syntax: https://docs.github.com/actions/reference/workflows-and-actions/workflow-commands
     """
-    if os.environ.get("GITHUB_ACTIONS") != "true":
+    if (
+        os.environ.get("GITHUB_ACTIONS") != "true"
+    ):  # elsewhere they would be noise in a log
         return
     errors = list(run.errors.items())
     warnings = []

@@ -38,7 +38,7 @@ class ProgressView:
             TextColumn("{task.fields[said]}", markup=False, table_column=_column()),
             TimeElapsedColumn(),
             console=console,
-            auto_refresh=False,
+            auto_refresh=False,  # its thread would draw into the output of tests
             speed_estimate_period=WINDOW,
             transient=True,
             redirect_stdout=False,
@@ -65,6 +65,7 @@ class ProgressView:
             is_shown = name in counts and not counts[name].done
             self.bars.update(row, visible=is_shown)
         self._set(self._answers, sum(count.answers for count in counts.values()))
+        # Tasks that are never shown: rich measures their speed as it does that of bars.
         self._set(self._tokens, progress.tokens())
         judged = sum(count.judged for count in counts.values())
         planned = sum(count.planned for count in counts.values())

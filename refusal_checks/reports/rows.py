@@ -81,6 +81,7 @@ def rows(run: RunSummary) -> list[Row]:
     A benchmark without a bound has a row with its main figure.
     """
     by_benchmark: dict[str, list[Row]] = {}
+    # Errors after verdicts: a benchmark's row should have a figure if any of its gates has one.
     verdicts = run.verdicts | {each.gate.id: each for each in ungated_figures(run)}
     for gate_id, verdict in verdicts.items():
         name = verdict.gate.benchmark
@@ -108,6 +109,7 @@ def _rank(row: Row) -> tuple[bool, bool, bool]:
 
 def ungated_figures(run: RunSummary) -> Iterator[Verdict]:
     """The main figures of benchmarks whose answers no gate looks at, on gates without bounds."""
+    # A benchmark that failed to be judged has a row already, with the error.
     bounded = set(map(benchmark_of, run.errors))
     for verdict in run.verdicts.values():
         if not _is_of_judging(verdict.gate):
@@ -132,5 +134,6 @@ def _is_of_judging(gate: Gate) -> bool:
 
 def benchmark_of(gate_id: str) -> str:
     """The benchmark in a gate's id. Its name may contain hyphens; names of metrics do not."""
+    # An error has a gate's id alone: of a run that was read again, no Gate is left.
     ends = (gate_id.find(f"-{metric}") for metric in METRICS)
     return gate_id[: min((end for end in ends if end > 0), default=len(gate_id))]

@@ -61,6 +61,7 @@ def lines(
     colour: bool = False,
 ) -> Iterator[str]:
     """Everything that the terminal shows about an ended run, with the answer last."""
+    # What ended the run comes first, because the figures below may be of a part.
     for line in run.failure.splitlines():
         yield clean(line, 1000)
     yield from _table(run, verbosity, colour)
@@ -73,6 +74,7 @@ def lines(
     if not has_page and not all(verdict.passed for verdict in run.verdicts.values()):
         name = shlex.quote(str(folder))
         yield f"to read the answers: refusal-checks report html {name}"
+    # Last, where a log is read first; CI shows its tail.
     decision = release_decision(run)
     first, *further = decision.question.split("\n")
     texts = wrapped(first, width)
@@ -87,6 +89,7 @@ def _draw(shown: RenderableType, colour: bool, style: str = "") -> Iterator[str]
     from rich.console import Console
     from rich.text import Text
 
+    # rich cuts what is wider than its console, and an id that is cut cannot be pasted.
     console = Console(
         width=10_000,
         color_system="standard" if colour else None,
@@ -110,6 +113,7 @@ def _table(run: RunSummary, verbosity: int, colour: bool) -> Iterator[str]:
     rows = table_rows.rows(run)
     shown = rows if verbosity else [row for row in rows if not row.is_extra]
     folded = 0
+    # Failed gates are never folded away.
     if not verbosity and len(shown) > ROWS:
         main = [row for row in shown if not (row.is_of_group and row.has_passed)]
         folded, shown = len(shown) - len(main), main
@@ -217,7 +221,9 @@ def unfinished_work(
     A ``fresh`` run would start over if its command were repeated unchanged.
     """
     counts = progress.benchmarks
-    if all(done.done for done in counts.values()):
+    if all(
+        done.done for done in counts.values()
+    ):  # interrupted while reports were written
         return
     for name, done in counts.items():
         if done.done:

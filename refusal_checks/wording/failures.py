@@ -82,6 +82,7 @@ def _entries(
 ) -> Iterator[str]:
     """A numbered list of prompts, each with its earlier answer if it moved."""
     benchmark, metric = verdict.gate.benchmark, METRICS[verdict.gate.metric]
+    # Gates on groups fail on the prompts of the whole benchmark: each is shown once.
     unseen = [each for each in prompts if (benchmark, each.id) not in shown]
     shown.update((benchmark, each.id) for each in unseen)
     yield f"{heading}:" if unseen else f"{heading}: see above"
@@ -120,6 +121,7 @@ def exchange(failing_prompt: FailingPrompt) -> Iterator[str]:
         verdict += (
             f"; {failing_prompt.escaped} special tokens were broken up for the judge"
         )
+    # Each line begins with a label of ours, so that no text can pass for another field.
     yield f"prompt:    {clean(failing_prompt.prompt)}"
     yield f"answer:    {clean(failing_prompt.answer) or '(none)'}"
     yield f"verdict:   {clean(verdict)}"

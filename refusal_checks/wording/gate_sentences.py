@@ -37,6 +37,7 @@ def sentence(verdict: Verdict) -> str:
     It names the group but not the benchmark, and gives no interval. For example: "Refuses 60% of
     harmless prompts (max 10%), 51 points more than release-1.3."
     """
+    # A figure of one group would read as the benchmark's without the others.
     if verdict.groups:
         of_worst = sentence(verdict.groups[0]).removesuffix(".")
         return f"{of_worst}, {_rank_clause(verdict)}."
@@ -76,6 +77,7 @@ def _change_clause(verdict: Verdict, comparison: Comparison) -> str:
     earlier = earlier_name(comparison)
     if comparison.same_candidate:
         earlier += f" of {clean(comparison.started[:10], 30)}"
+    # The change is that of the shared prompts, and need not be the difference of both figures.
     if change.n != verdict.estimate.n:
         earlier += f" on the {count(change.n, 'prompt')} of both runs"
     more, less = ("more", "less") if metric.is_rate else ("higher", "lower")
@@ -85,7 +87,7 @@ def _change_clause(verdict: Verdict, comparison: Comparison) -> str:
     allowed = ""
     if margin in gate.bounds:
         allowed = f" ({describe_bound(gate, margin)})"
-    if abs(change.value) < 1e-9:
+    if abs(change.value) < 1e-9:  # "0 points more" is no direction
         return f"the same as {earlier}{allowed}"
     ends = gate.change_limits.ends
     size = _shortest(metric, change.value, [0.0, *ends]).removeprefix("-")
@@ -148,6 +150,7 @@ def _list_first(names: Sequence[str]) -> str:
 def _inconclusive_clause(verdict: Verdict) -> str:
     """Say why the test's result differs from what the figures suggest."""
     invalid = verdict.invalid
+    # Said before chance: more prompts would not help while these answers have no verdict.
     if invalid.decide or (invalid.leave_open and not verdict.passed):
         share = f"{invalid.share:.1%} of the answers"
         return f"; {share} could not be judged, and they alone decide this"
@@ -163,6 +166,7 @@ def round_figure(metric: Metric, value: float, bounds: Iterable[float]) -> str:
 
     A figure that misses a bound never appears as the bound itself, nor on its other side.
     """
+    # 79.6% that misses 80% must not read "80% (min 80%)", nor 99.8% as "100%".
     text = _shortest(metric, value, [*bounds, metric.lowest, metric.highest])
     return f"{text}%" if metric.is_rate else text
 
@@ -172,7 +176,7 @@ def _shortest(metric: Metric, value: float, others: Sequence[float]) -> str:
     scale, least = (100, 0) if metric.is_rate else (1, 2)
     sides = [_side(value, other) for other in others]
     text = ""
-    for digits in range(least, 7):
+    for digits in range(least, 7):  # the bound itself is shown with up to six
         text = f"{scale * value:z.{digits}f}"
         if [_side(float(text) / scale, other) for other in others] == sides:
             break
@@ -200,6 +204,7 @@ def finding(verdict: Verdict) -> str:
     text = f"{clean(gate.id, 80)} {figure}"
     if verdict.groups:
         text += f" in {clean(worst_group(verdict), 60)}"
+    # What failed it: the change, if the figure itself is within its bounds.
     if comparison and gate.has_margins and gate.limits.holds(value):
         text += f", {_change_clause(verdict, comparison)}"
     elif gate.has_bounds:
@@ -219,6 +224,7 @@ def _miss(verdict: Verdict) -> float:
     room = gate.limits.room(verdict.estimate.value)
     if comparison:
         room = min(room, gate.change_limits.room(comparison.change.value))
+    # As a share of the range, so that rates and ratings of 0 to 5 can be sorted together.
     return max(0.0, round(-room, 9)) / METRICS[gate.metric].span
 
 
@@ -229,7 +235,9 @@ def mark(verdict: Verdict) -> str:
     """
     if not verdict.gate.bounds:
         return MEASURED
-    if verdict.is_idle:
+    if (
+        verdict.is_idle
+    ):  # it only asked for a change, and there is nothing to compare with
         return "skip"
     if verdict.waived:
         return "waived"
@@ -347,6 +355,7 @@ def _change(verdict: Verdict, compared: Comparison) -> str:
     since = f"{clean(compared.candidate, 60)} of {clean(compared.started[:10], 30)}"
     span = show(change.value, change.lower, change.upper)
     parts = [f"change since {since}: {span}, n = {change.n}"]
+    # The two-sided interval above is not what decides a margin.
     if gate.has_margins:
         ends = f"{show(compared.lower)} and {show(compared.upper)}"
         level = f"one-sided {100 * verdict.level:.4g}% bounds"

@@ -98,17 +98,19 @@ def release_decision(summary: RunSummary) -> ReleaseDecision:
     verdicts = [verdict for verdict in summary.verdicts.values() if not verdict.is_idle]
     reasons = [*_reasons(summary, verdicts)]
     found: list[Reservation] = []
+    # Without gates nothing is claimed that could be relied on.
     if not _only_measures(summary):
         found = sorted(reservations(summary, verdicts), key=_weight)
     for reservation in found:
         supported: Answer = "unverified" if reservation.weighs else "doubt"
         reasons.append((supported, reservation.line))
+    # A stable sort: reasons for the same answer stay in the order in which they were found.
     reasons.sort(key=lambda reason: order.index(reason[0]))
     answer = reasons[0][0]
     weighty = {answer}
     if answer == "no":  # a failed gate does not hide that others were not decided
         weighty.add("open")
-    if answer == "unverified":
+    if answer == "unverified":  # what would be left after accepting it
         weighty.add("doubt")
     return ReleaseDecision(
         answer,
@@ -163,6 +165,7 @@ def _reasons(
     if passed:
         share = f"{passed} of {count(total, 'gate')}"
         gates = summary.manifest.gates
+        # "All" would read as all gates of the run file.
         if passed == total and gates.left_out:
             share = f"{total} of {count(gates.known, 'gate')} ran, and passed"
         elif passed == total:
@@ -205,6 +208,7 @@ def _open_reasons(summary: RunSummary, verdicts: list[Verdict]) -> Iterator[str]
         yield f"the run is unfinished: {judged:,} of {planned:,} prompts are judged"
     elif summary.failure:
         yield "the evaluation ended early"
+    # Failures that no verdict explains, for example of a worker, may have hidden a gate.
     if summary.unexplained:
         first, *others = summary.unexplained
         also = f" and {len(others)} more" if others else ""
@@ -213,6 +217,7 @@ def _open_reasons(summary: RunSummary, verdicts: list[Verdict]) -> Iterator[str]
         gates = summary.manifest.gates
         how = "selected" if gates.known and not gates.selected else "decided"
         yield f"no gate was {how}"
+    # This explains the gates above that could not be evaluated.
     if summary.judge and not summary.judge.is_trusted:
         failed = "; ".join(check.headline for check in summary.judge.failed)
         yield clean(f"the judge failed its check: {failed}", 500)

@@ -55,6 +55,7 @@ def remarks(run: RunSummary) -> Iterator[str]:
 
 def more_remarks(run: RunSummary) -> Iterator[str]:
     """What explains the figures to somebody who looks closer."""
+    # An acceptance that nothing needs would hide the next reservation of its kind.
     needed = {found.id for found in release_decision(run).reservations}
     unneeded = [name for name in run.manifest.spec.accept.granted if name not in needed]
     if unneeded:
@@ -109,6 +110,7 @@ def _label_remarks(run: RunSummary) -> Iterator[str]:
             "and count as not confirmed"
         )
     is_failed = any(not verdict.passed for verdict in run.verdicts.values())
+    # Refusals are what a pass rests on; a failed run has more urgent things to say.
     if not sheet and not is_failed and _can_be_looked_at(run):
         yield (
             "nobody has looked at what counted as refused: `refusal-checks sample-for-labels last "
@@ -156,7 +158,7 @@ def _worst_answer_rates(run: RunSummary) -> Iterator[str]:
             f"{clean(name, 60)} {benchmark.figures[worst_of_k_rate.name].value:.1%}"
             for name, benchmark in run.benchmarks.items()
             if benchmark.kind == kind
-            and benchmark.answers > benchmark.prompts
+            and benchmark.answers > benchmark.prompts  # else it is the rate itself
             and worst_of_k_rate.name in benchmark.figures
         ]
         if shares:
@@ -166,6 +168,7 @@ def _worst_answer_rates(run: RunSummary) -> Iterator[str]:
 def _is_worse(verdict: Verdict) -> bool:
     """True if the whole benchmark is significantly worse than in the earlier run."""
     gate, compared = verdict.gate, verdict.comparison
+    # Whole benchmarks alone: of many groups, some are worse by chance.
     if compared is None or gate.group is not None or verdict.kind not in set(Kind):
         return False
     guard = METRICS[gate.metric].guard(Kind(verdict.kind))

@@ -178,6 +178,7 @@ def pool_shares(shares: Sequence[Estimate], confidence: float = 0.95) -> Estimat
     """
     n = sum(part.n for part in shares)
     value = sum(part.value * part.n for part in shares) / n
+    # Then the whole is a share of yes-no prompts like its parts.
     if all(is_wilson(part, confidence) for part in shares):
         return wilson(value, n, confidence)
     down = math.hypot(*(part.n / n * (part.value - part.lower) for part in shares))

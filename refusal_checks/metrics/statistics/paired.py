@@ -114,6 +114,7 @@ def mean_bounds(
     if units is not None:
         means = units.means(changes)
         return OneSidedBounds(*bounds(means, -span, span, tail, units.weights))
+    # Values such as 4/5 - 3/5 are not exact in floats.
     slack = _AT_END * span
     n = changes.size
     losses, gains = int((changes < -slack).sum()), int((changes > slack).sum())
@@ -140,6 +141,8 @@ def _root(function: Any, low: float, high: float) -> float:
     at_low, at_high = function(low), function(high)
     if math.copysign(1, at_low) == math.copysign(1, at_high):
         return low if abs(at_low) < abs(at_high) else high
-    from scipy.optimize import brentq
+    from scipy.optimize import (
+        brentq,
+    )  # takes long to import, and collection needs no bounds
 
     return float(brentq(function, low, high, xtol=1e-12))

@@ -62,6 +62,7 @@ def histogram(name: str, kind: str, values: Sequence[float]) -> Histogram | None
 
     None for fewer than three bars, as with one answer per prompt: they have no shape.
     """
+    # 20 bins of 0.1, so that the thresholds at -0.1 and 0.1 are edges.
     shape = distribution(values, -1.0, 1.0, len(TONES))
     if sum(map(bool, shape.counts)) < 3:
         return None
@@ -130,7 +131,7 @@ def radars(benchmarks: Mapping[str, BenchmarkSummary]) -> list[Radar]:
     for name, summary in benchmarks.items():
         groups = summary.groups.get("category", {})
         categories = _group_estimates(name, groups, safety_score)
-        if len(categories) >= 3:
+        if len(categories) >= 3:  # two make a line
             step = 2 * math.pi / len(categories)
             spokes = [
                 _spoke(category, place * step, estimate.value)
@@ -147,7 +148,7 @@ def _spoke_point(angle: float, radius: float) -> Spot:
 
 def _spoke(category: str, angle: float, score: float) -> Spoke:
     x = math.sin(angle)
-    if abs(x) < 0.1:
+    if abs(x) < 0.1:  # at the top or the bottom
         anchor = "middle"
     elif x > 0:
         anchor = "start"

@@ -45,6 +45,7 @@ def sections(run: RunSummary) -> list[Section]:
             if not row.is_main and (row.is_of_group or row.is_of_judging)
         ]
         shown = [row for row in own if row not in folded]
+        # Folded only if the visible rows already show that the benchmark needs attention.
         is_open = any(map(needs_attention, folded)) > any(map(needs_attention, shown))
         found.append(Section(shown, folded, _title(folded), is_open))
     return sorted(

@@ -56,6 +56,7 @@ class Payload:
         self.against: Counter[int] = Counter()  # prompts by number of the verdict
         # In parts, since the whole may not fit the memory several times; embed() makes them safe.
         self.parts = [Markup("")]
+        # A run writes all answers to a prompt together, so that no more than these are in memory.
         for prompt, answers in groupby(records, lambda record: record.prompt):
             if len(self.parts) > 1:
                 self.parts.append(Markup(","))
@@ -86,6 +87,7 @@ class Payload:
         is_request_alone = len(turns) == 1 and turns[0][0] == "user"
         return [
             prompt.id,
+            # Shorter than the table where a later prompt brings another kind.
             [prompt.groups.get(kind) for kind in self._groups],
             prompt.request if is_request_alone else turns,
             None if score is None else round(score, 4),

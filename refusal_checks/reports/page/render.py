@@ -40,7 +40,7 @@ def visible(text: str) -> str:
     Control characters become their pictures (ESC becomes ``␛``); bidirectional marks, surrogates
     and other invisible characters become U+FFFD. ``script.js`` follows the same rule.
     """
-    lines = text.replace("\r\n", "\n")
+    lines = text.replace("\r\n", "\n")  # else each line would end in a picture
     return "".join(map(_show_character, f" {lines}", lines))
 
 
@@ -95,7 +95,7 @@ def environment() -> Environment:
     jinja = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
-        undefined=StrictUndefined,
+        undefined=StrictUndefined,  # a misspelt name is an error, and not an empty place
         trim_blocks=True,
         lstrip_blocks=True,
     )
