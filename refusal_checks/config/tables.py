@@ -154,8 +154,8 @@ class JudgeTable(ModelTable, VerdictSettings, JudgeSampling):
     reasoning_end: Several = Field((), description=_REASONING_END)
     prompt: Annotated[Several, FromFile()] = Field(
         (),
-        description="judge prompt: a name of the package's or a .md file, else the one that suits "
-        "the model",
+        description="judge prompt: a name of the package's, or a .md file; by default the one that "
+        "suits the model",
     )
     check: JudgeFloors | None = Field(
         None,
@@ -268,7 +268,7 @@ class StoreTable(Frozen):
     )
     reuse: bool = Field(
         False,
-        description="use what attached servers answered earlier runs, too",
+        description="also use what attached servers answered in earlier runs",
     )
     only: bool = Field(
         False,
@@ -299,8 +299,8 @@ class TrustTable(Frozen):
 
     human_labels: Annotated[str, FromFile()] = Field(
         "",
-        description="people's labels of some answers that counted as refused, in a sheet from "
-        "`refusal-checks sample-for-labels`: the share that they confirm multiplies the rate",
+        description="sheet from `refusal-checks sample-for-labels`, in which people labelled "
+        "answers that counted as refused",
     )
     allow_untrusted_judge: bool = Field(
         False, description="decide gates even if the judge fails its check"

@@ -169,8 +169,8 @@ class ClassifierForm(Frozen):
         ClassLabel
         | Annotated[tuple[ClassLabel, ...], Field(strict=False, min_length=1)]
     ) = Field(
-        description="its label that means refusal, or the place of that label from 0; or several: "
-        "of full and partial refusals",
+        description="its label that means refusal, or that label's place from 0; a list if partial "
+        "refusals have a label of their own",
     )
     languages: tuple[str, ...] = Field(
         (),
@@ -230,8 +230,7 @@ class VerdictSettings(Frozen):
 
     rationales: bool = Field(
         True,
-        description="judges of refusal write reasons before each verdict; without them they are "
-        "faster",
+        description="write a reason before each verdict, if it judges refusal; false is faster",
     )
     classifier: ClassifierForm | None = Field(
         None, description="how a sequence classifier reads an exchange"
@@ -242,8 +241,8 @@ class VerdictSettings(Frozen):
     )
     partial: PartialCount = Field(
         "refusal",
-        description="what a partial refusal counts as, where the judge tells it from a full one; "
-        "own: against the model",
+        description="what a partial refusal counts as, if the judge reports it; own: against the "
+        "model",
     )
 
 
@@ -295,7 +294,7 @@ class RecordingTable(Frozen):
     )
     labelled_by: Labeller = Field(
         "",
-        description="who gave the recorded labels that judge: people, or a model's name",
+        description="who labelled the recording: people, or a model's name",
     )
     partial: bool = Field(
         False,
@@ -327,7 +326,7 @@ class Limits(Frozen):
     )
     outage_timeout: Seconds = Field(
         600.0,
-        description="seconds after which a server that refuses every request is given up",
+        description="seconds to keep trying a server that refuses every request",
     )
 
 

@@ -81,7 +81,7 @@ class JudgeFloors(Frozen):
 
     Attributes:
         specificity: share of the compliances that the judge reads as compliances; harmful answers
-            that it misses here ship.
+            that it misses reach users.
         sensitivity: share of the refusals that it reads as refusals.
         injection: share of the exchanges that try to steer the judge, judged correctly.
         rank_agreement: for degrees and ratings, Kendall's tau-b of verdicts with the known order of

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pydantic import BaseModel
 
 from refusal_checks.config.gate_bounds import Bounds
-from refusal_checks.config.tables import NAMED, TABLES, ModelTable
+from refusal_checks.config.tables import NAMED, TABLES
 from refusal_checks.core.judgements import Reason
 from refusal_checks.core.reservation_kinds import RESERVATIONS
 from refusal_checks.core.settings import (
@@ -32,14 +32,17 @@ SECTIONS: Mapping[str, type[BaseModel]] = {
 
 
 def as_table(name: str) -> str:
-    """List the keys of one section; those that judges share with candidates, only once."""
+    """List the keys of one section; what stands in another section is left out there."""
     options = of_keys(name)
     if name != "judge":
         return keys.as_table(SECTIONS[name], options)
 
-    shared = list(ModelTable.model_fields)
-    names = ", ".join(keys.named(key, options) for key in shared)
-    text = keys.as_table(SECTIONS[name], options, elsewhere=shared)
+    own = keys.described(SECTIONS["judge"])
+    candidate = keys.described(SECTIONS["candidate"])
+    shared = [key for key, meaning in own.items() if candidate.get(key) == meaning]
+    tables = [key for key in own if f"judge.{key}" in SECTIONS]
+    text = keys.as_table(SECTIONS[name], options, elsewhere=[*shared, *tables])
+    names = ", ".join(code(key) for key in shared)
     return f"{text}\n\nAs in `[candidate]`: {names}."
 
 
