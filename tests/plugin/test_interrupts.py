@@ -256,7 +256,7 @@ import asyncio, itertools, os, pathlib, signal
 run = asyncio.run
 
 def run_late(work):
-    if work.cr_code.co_name == '_ask':
+    if work.cr_code.co_qualname.startswith('CancellableWork'):
         %s
     return run(work)
 
