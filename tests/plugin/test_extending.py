@@ -1,9 +1,6 @@
 """Extensions: the examples of ``docs/how-to/extending.md``, and the formats of ``extensions/``."""
 
-import json
 import os
-import re
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -57,111 +54,15 @@ def installed(project: Project) -> Project:
     return project
 
 
-@pytest.fixture
-def package(project: Project) -> Path:
-    """A copy of this package, which the project's own processes use."""
-    package = project.path / "copy" / "refusal_checks"
-    shutil.copytree(
-        ROOT / "refusal_checks", package, ignore=shutil.ignore_patterns("__pycache__")
-    )
-    project.setenv("PYTHONPATH", f"{package.parent}{os.pathsep}{ROOT}")
-    return package
-
-
-@pytest.fixture
-def contributed(project: Project, package: Path) -> Project:
-    """The project, and a copy of this package with each file where CONTRIBUTING says."""
-    text = (ROOT / "CONTRIBUTING.md").read_text()
-    folders = dict(
-        re.findall(r"^\| an? ([a-z ]+) \| `([a-z/]+/)NAME.py` ", text, re.MULTILINE)
-    )
-    recipes = re.findall(r"^## An? (.+)$", PAGE.text, re.MULTILINE)
-    elsewhere = {"judge prompt", "report format"}
-    assert {recipe.lower() for recipe in recipes} - elsewhere == folders.keys() - {
-        "command"
-    }
-    kinds = {
-        "BENCHMARKS = (": "benchmark",
-        "def build(": "way of judging",
-        "@mean(": "metric",
-    }
-    for name, code in FILES.items():
-        if name not in (OWN_FILE, "acme_gates/models.py", "acme_gates/outcomes.py"):
-            (kind,) = (kind for mark, kind in kinds.items() if mark in code)
-            code = code.replace(
-                "from acme_gates", "from refusal_checks.benchmarks.suites"
-            )
-            (package / folders[kind] / Path(name).name).write_text(code)
-    return project
-
-
-def test_each_recipe_takes_one_file_of_this_package(contributed: Project) -> None:
-    # A process of its own: the one that others are forked from has this package loaded.
-    code = f"import pytest, sys; assert pytest.main(sys.argv[1:]) == {UNVERIFIED}"
-    _python(code, *_options_of_the_office(contributed, "--refusal-"))
-    _require_both_ways_of_judging(contributed)
-    tables = _python(
-        "from tools.docs_site.generated import makers\n"
-        "for name in ('benchmarks', 'metrics'): print(makers()[name]())"
-    )
-    for name in ("`office_brief`", "`apology_rate`"):
-        assert name in tables
-
-
-ERRANDS = {
-    "limits": (
-        ("core/settings.py", "class Limits(Frozen):"),
-        ("engines/pool.py", "        self._limits = limits\n", "limits"),
-    ),
-    "judge": (
-        ("core/settings.py", "class VerdictSettings(Frozen):"),
-        ("run/panels.py", "    guide = method.category_guide\n", "setup.settings"),
-    ),
-    "candidate": (
-        ("config/tables.py", "class CandidateTable(ModelTable):"),
-        (
-            "run/connections.py",
-            "    model, spec = inputs.candidate, inputs.spec\n",
-            "spec.candidate",
-        ),
-    ),
-}
-"""The class of a table, and a place of the package that could use another key of it."""
-
-
-@pytest.mark.parametrize("table", ERRANDS)
-def test_a_key_of_a_table_takes_the_table_and_its_reader(
-    project: Project, package: Path, table: str
-) -> None:
-    (file, head), (reader, line, where) = ERRANDS[table]
-    text = (package / file).read_text()
-    field = '    mood: str = Field("", description="of a test")\n'
-    text, found = re.subn(rf'({re.escape(head)}\n    """.*"""\n)', rf"\1{field}", text)
-    assert found == 1
-    (package / file).write_text(text)
-    text = (package / reader).read_text()
-    assert text.count(line) == 1
-    indent = line[: len(line) - len(line.lstrip())]
-    uses = f'{indent}open("seen", "w").write({where}.mood)\n'
-    (package / reader).write_text(text.replace(line, line + uses))
-    code = f"import pytest, sys; assert pytest.main(sys.argv[1:]) == {UNVERIFIED}"
-    models = (f"--refusal-{role}={project.model}" for role in ("candidate", "judge"))
-    options = ("--refusal-limit=2", f"--refusal-set={table}.mood=calm")
-    _python(code, *models, *options, "-k", "smoke_safe")
-    assert Path("seen").read_text() == "calm"
-    summary = json.loads((project.runs[0] / "summary.json").read_text())
-    assert summary["manifest"]["spec"][table]["mood"] == "calm"
-
-
-def _options_of_the_office(project: Project, prefix: str = "--") -> tuple[str, ...]:
+def _options_of_the_office(project: Project) -> tuple[str, ...]:
     """Those of a run of the page's gates, with its benchmarks, metric, judging and format."""
     first, second = (text for text in TABLES if text.startswith("[office]"))
     metric = second.replace("[office]", "")
     project.write("office.toml", f"{first}{metric}\n[office_brief]{metric}")
     return (
-        f"{prefix}candidate={project.model}",
-        f"{prefix}judge={project.model}",
-        f"{prefix}thresholds=office.toml",
+        f"--candidate={project.model}",
+        f"--judge={project.model}",
+        "--thresholds=office.toml",
         "-m",
         "sanity",
     )
