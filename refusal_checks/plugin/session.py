@@ -13,8 +13,10 @@ worker         never                                             from the run's 
 
 from __future__ import annotations
 
+import asyncio
 import warnings
-from collections.abc import Collection, Generator, Mapping
+from collections.abc import Collection, Generator, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +55,20 @@ EXIT_ENGINE = 16
 _Stopped: type[Exception] = type(
     "Stopped", (pytest.exit.Exception,), {"__module__": "builtins"}
 )
+
+
+@contextmanager
+def _own_event_loops() -> Iterator[None]:
+    """Leave asyncio as it was: tests of the repository may expect the main thread to have a loop.
+
+    ``asyncio.run`` ends without one, and then ``get_event_loop`` makes none either.
+    """
+    policy = asyncio.get_event_loop_policy()
+    asyncio.set_event_loop_policy(asyncio.DefaultEventLoopPolicy())
+    try:
+        yield
+    finally:
+        asyncio.set_event_loop_policy(policy)
 
 
 class GateSession:
@@ -150,7 +166,7 @@ class GateSession:
         try:
             # A library's warning must not end an evaluation, even in a project that turns warnings
             # into errors.
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), _own_event_loops():
                 warnings.simplefilter("default")
                 self._evaluate(gates, display.show)
         finally:

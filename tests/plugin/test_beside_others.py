@@ -31,6 +31,7 @@ def candidate():
 """
 
 TESTS = """
+import asyncio
 import sys
 import pytest
 
@@ -38,6 +39,16 @@ import pytest
 @pytest.mark.parametrize("gate", ["xstest_safe-rejection_rate"])
 def test_gate(verdict, candidate, gate):
     assert (verdict, candidate) == ("theirs", "theirs")
+
+@pytest.fixture
+def loop():
+    loop = asyncio.get_event_loop_policy().get_event_loop()
+    yield loop
+    loop.close()
+
+@pytest.mark.sanity
+def test_their_loop_runs(loop):
+    assert loop.run_until_complete(asyncio.sleep(0, "awaited")) == "awaited"
 
 def test_nothing_is_loaded():
     assert not [name for name in sys.modules if name.startswith("refusal_checks.gates")]
@@ -80,7 +91,7 @@ def test_a_gate_beside_them_uses_its_own_options(theirs: Project) -> None:
         *(*INSTALLED, *models, *chosen, "--thresholds=few.toml"),
         "--refusal-html=ours.html",
     )
-    result.assert_outcomes(passed=2)
+    result.assert_outcomes(passed=3)
     assert (theirs.path / "ours.html").is_file()
     assert len(theirs.asked(judge=True)) == 4
 
