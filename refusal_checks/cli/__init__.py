@@ -89,7 +89,7 @@ def main() -> None:
     except _UsageError as mistake:
         text = mistake.format_message()
         if text:  # without any, the help has been shown
-            _complain(_in_words(text, mistake))
+            _complain(_explain_mistake(text, mistake))
         sys.exit(EXIT_USER)
     except (RefusalChecksError, OSError) as error:
         _complain(reason(error))
@@ -99,7 +99,7 @@ def main() -> None:
 _EXTRA = re.compile(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)")
 
 
-def _in_words(text: str, mistake: typer.BadParameter) -> str:
+def _explain_mistake(text: str, mistake: typer.BadParameter) -> str:
     """Make typer's message about a mistake say what to write instead."""
     context = mistake.ctx
     if context is None:

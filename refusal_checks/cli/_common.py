@@ -39,7 +39,7 @@ def echo(text: object, *, err: bool = False) -> None:
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[None]:
+def explain_write_error(path: Path) -> Iterator[None]:
     """Turn an OSError while a file is written into a DataError that names the file."""
     try:
         yield

@@ -11,9 +11,9 @@ from refusal_checks.cli._common import (
     Run,
     add_group,
     echo,
+    explain_write_error,
     read_run,
     require_target,
-    writing,
 )
 from refusal_checks.core.errors import BaselineError
 from refusal_checks.core.text import clean
@@ -52,7 +52,7 @@ def accept(
     accepted = score_files.load(past.folder)
     for name, scores in accepted.items():
         path = folder / f"{name}.json"
-        with writing(path):
+        with explain_write_error(path):
             write_text(path, score_files.dump(scores))
         echo(f"{path}: {len(scores.prompts)} prompts of {clean(scores.candidate)}")
     if past.decision.answer != "yes":

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from refusal_checks.cli._common import echo, writing
+from refusal_checks.cli._common import echo, explain_write_error
 from refusal_checks.version import SOURCE, __version__
 
 LOCKS = (
@@ -58,7 +58,7 @@ def init(
             continue
         text = (TEMPLATES / template).read_text(encoding="utf-8")
         text = text.replace("@SOURCE@", SOURCE).replace("@LOCKS@", LOCKS)
-        with writing(path):
+        with explain_write_error(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
         echo(f"written  {name}")
@@ -75,7 +75,7 @@ def _ignore_texts(path: Path) -> None:
     missing = [name for name in _WITH_TEXTS if name not in there.splitlines()]
     if missing:
         gap = "\n" if there and not there.endswith("\n") else ""
-        with writing(path), path.open("a", encoding="utf-8") as file:
+        with explain_write_error(path), path.open("a", encoding="utf-8") as file:
             file.write(gap + "".join(f"{name}\n" for name in missing))
     echo(f"{'written ' if missing else 'kept    '} {path.name}")
 

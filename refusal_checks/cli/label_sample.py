@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from refusal_checks.cli._common import Root, Run, echo, open_run, writing
+from refusal_checks.cli._common import Root, Run, echo, explain_write_error, open_run
 from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.core.labelling import LEAST
 from refusal_checks.core.redaction import has_redacted
@@ -78,7 +78,7 @@ def sample_for_labels(
         raise DataError(
             f"{path}: name another file with --out: this one exists and may hold labels"
         )
-    with writing(path), replace_file(path) as draft:
+    with explain_write_error(path), replace_file(path) as draft:
         draft.write_bytes(labels.to_csv(drawn))
     names = ", ".join(sorted({one.benchmark for one in drawn}))
     echo(

@@ -10,9 +10,9 @@ from refusal_checks.cli._common import (
     Root,
     Run,
     echo,
+    explain_write_error,
     open_run,
     require_target,
-    writing,
 )
 from refusal_checks.core.errors import UserError, require_known
 from refusal_checks.reports import formats
@@ -68,6 +68,6 @@ def report(
     if chosen.check:
         chosen.check(target)
     folder = open_run(run, root, redact)
-    with writing(target):
+    with explain_write_error(target):
         chosen.write(folder, target)
     echo(target if chosen.usual_file else f"{kind} report written")

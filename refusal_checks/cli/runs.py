@@ -81,7 +81,7 @@ def list_runs(
         raise UserError("runs list --verbose: name the run whose groups to show")
     if not runs.is_dir() and runs != project.default_runs_folder():
         raise UserError(f"--runs {runs}: {NO_RUNS}: name the folder of the runs")
-    rows = [_listed(folder) for folder in run_folder.list_runs(runs)]
+    rows = [_describe(folder) for folder in run_folder.list_runs(runs)]
     if as_json:
         echo(json_text([asdict(row) for row in rows]))
     elif not rows:
@@ -106,7 +106,7 @@ def _show(run: RunFolder, verbose: bool, as_json: bool) -> None:
         echo(line)
 
 
-def _listed(run: RunFolder) -> Listed:
+def _describe(run: RunFolder) -> Listed:
     """List a run as far as it is known: it may not have ended, or its summary may be unreadable."""
     name, started = run.path.name, run.started.isoformat()
     answer = "unfinished"

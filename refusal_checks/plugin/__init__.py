@@ -37,7 +37,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Read the run files before anything is collected if an option of gates is given."""
-    if options.given(config):
+    if options.option_values(config):
         _ = activate(config).benchmarks
 
 
@@ -84,7 +84,7 @@ def pytest_collect_file(
     is_named = parent.session.isinitpath(file_path) or any(
         map(file_path.match, patterns)
     )
-    if file_path.name != _FILE or is_named or not options.given(parent.config):
+    if file_path.name != _FILE or is_named or not options.option_values(parent.config):
         return None
     return pytest.Module.from_parent(parent, path=file_path)
 

@@ -32,7 +32,7 @@ def read_spec(config: pytest.Config) -> RunSpec:
         pytest.UsageError: a file or an option is wrong.
     """
     with usage_errors():
-        given = options.given(config)
+        given = options.option_values(config)
         layers = [parse_override(text) for text in given.get("set", ())]
         for name, value in given.items():
             if name in NAMED:
@@ -45,7 +45,7 @@ def read_spec(config: pytest.Config) -> RunSpec:
 
 def named_files(config: pytest.Config) -> Sequence[str]:
     """The run files that an option names, else the configuration; else none."""
-    named: Sequence[str] = options.given(config).get("thresholds", ())
+    named: Sequence[str] = options.option_values(config).get("thresholds", ())
     return named or config.getini(f"{options.PREFIX}thresholds")
 
 

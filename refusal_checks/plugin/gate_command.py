@@ -100,14 +100,14 @@ def arguments(folder: Path, words: Sequence[str]) -> list[str]:
         *("-c", str(Path(__file__).parent / "gate_command.ini"), f"--rootdir={folder}"),
         *("--noconftest", "-p", GATE, "-p", "refusal_checks.plugin"),
         *(() if runs == run_folder.ROOT else ("-o", moved)),
-        *_for_pytest(words),
+        *_translate(words),
         # The package was loaded before pytest could rewrite its assertions, of which it has none.
         # This must follow the user's own -W error.
         *("-W", "ignore::pytest.PytestAssertRewriteWarning"),
     ]
 
 
-def _for_pytest(words: Sequence[str]) -> Iterator[str]:
+def _translate(words: Sequence[str]) -> Iterator[str]:
     """Write options of gates as pytest has them: ``--limit 4`` as ``--refusal-limit=4``."""
     given, others = _parser().parse_known_intermixed_args(words)
     models, named = given.models, given.candidate
@@ -176,7 +176,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
     config.args = [str(SUITE)]
-    config.cwd_relative_nodeid = _shown  # type: ignore[assignment,method-assign]
+    config.cwd_relative_nodeid = _short_id  # type: ignore[assignment,method-assign]
 
 
 def pytest_pycollect_makemodule(
@@ -190,15 +190,15 @@ def pytest_pycollect_makemodule(
     return module
 
 
-class _Shown(str):
+class _ShortId(str):
     """Shows a gate's id as a node id; pytest 9.2 parses ids, earlier versions split strings."""
 
     __slots__ = ()
     path, rest = property(str), None
 
 
-def _shown(nodeid: object) -> _Shown:
+def _short_id(nodeid: object) -> _ShortId:
     _, _, test = str(nodeid).rpartition("::")
-    return _Shown(
+    return _ShortId(
         test.removeprefix("test_gate[").removesuffix("]") if "gate[" in test else test
     )

@@ -127,7 +127,7 @@ def prefix(config: pytest.Config) -> str:
     return "--" if config.pluginmanager.has_plugin(GATE) else "--refusal-"
 
 
-def given(config: pytest.Config) -> dict[str, Any]:
+def option_values(config: pytest.Config) -> dict[str, Any]:
     """The values of the options that this session has, by name."""
     values: dict[str, Any] = {}
     for option in OPTIONS:

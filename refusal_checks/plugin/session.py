@@ -82,7 +82,7 @@ class GateSession:
         self._fault: pytest.UsageError | None = None
         self._remarks: list[str] = []
         self._redacts = False
-        if is_redacted("redact" in options.given(config)):
+        if is_redacted("redact" in options.option_values(config)):
             self._redact()
 
     def _redact(self) -> None:

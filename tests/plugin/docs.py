@@ -22,7 +22,7 @@ from markdown_it.token import Token
 
 from refusal_checks.cli import application
 from refusal_checks.plugin.configuration import run_folders
-from refusal_checks.plugin.options import given
+from refusal_checks.plugin.options import option_values
 from refusal_checks.plugin.session import GateSession
 from refusal_checks.run.inputs import read_inputs
 from refusal_checks.wording.release import EXIT_CODES
@@ -238,7 +238,7 @@ def carry_out(
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """In a command that is tried: read the options as a run would before it starts."""
-    if given(session.config):
+    if option_values(session.config):
         gates = GateSession(session.config)
         if gates.spec.candidate.model:
             read_inputs(gates.spec, run_folders(session.config, gates.spec))
