@@ -19,7 +19,7 @@ def asks_for_gates(config: pytest.Config) -> bool:
     # pytest rewrites the plugin's assertions, which must not have been imported before.
     from refusal_checks.plugin import options
 
-    return bool(options.given(config))
+    return bool(options.option_values(config))
 
 
 def pytest_configure(config: pytest.Config) -> None:
