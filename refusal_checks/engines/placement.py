@@ -73,6 +73,7 @@ class Devices:
 
     @property
     def name(self) -> str:
+        """The devices in words, for messages."""
         if self.kind == "cpu":
             return f"{count(len(self.ids), 'CPU core')} with {self.memory:.0f} GiB free"
         if not self.ids:
@@ -99,6 +100,7 @@ class Parallelism:
 
     @property
     def ranks(self) -> int:
+        """GPUs that the engine takes, as vLLM calls its workers."""
         return self.shards * self.copies
 
 

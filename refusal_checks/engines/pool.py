@@ -119,7 +119,7 @@ class Engines(Servers):
         self._roles.setdefault(option.lstrip("-"), []).append(client)
         return client
 
-    def account(self) -> dict[str, Any]:
+    def usage_report(self) -> dict[str, Any]:
         engines = {process.url for process in self._engines.values()}
         tokens, servers = {}, {}
         for role, clients in self._roles.items():
@@ -187,7 +187,7 @@ class Engines(Servers):
     def _engines_of_turn(self) -> list[EngineProcess]:
         return [process for process in self._placed if process.place.turn == self._turn]
 
-    async def ready(self, models: Iterable[Model] | None = None) -> None:
+    async def wait_until_ready(self, models: Iterable[Model] | None = None) -> None:
         awaited = self._engines_of_turn()
         if models is not None and not any(each.place.loads_alone for each in awaited):
             specs = _specs(models)

@@ -70,6 +70,7 @@ class EngineProcess:
 
     @property
     def url(self) -> str:
+        """The base URL of its API; it stays the same after a restart."""
         return f"http://127.0.0.1:{self.port}/v1"
 
     @property
@@ -175,9 +176,11 @@ class EngineProcess:
         return False
 
     def is_running(self) -> bool:
+        """True from launch to end, even while it loads."""
         return self._process is not None and self._process.poll() is None
 
     def require_running(self) -> None:
+        """Raise EngineDiedError, with the end of its log, if it has ended."""
         if not self.is_running():
             raise EngineDiedError(self.report("ended during the run"))
 
@@ -251,6 +254,7 @@ def _members(group: int) -> list[psutil.Process]:
 
 
 def is_healthy(url: str) -> bool:
+    """True if a health check answers with status 200 within two seconds."""
     # Without the proxies of the environment, which cannot reach this machine.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:

@@ -73,7 +73,7 @@ class Servers:
         self.clients.append(client)
         return client
 
-    def account(self) -> dict[str, Any]:
+    def usage_report(self) -> dict[str, Any]:
         """Token counts so far, and what servers refuse and call themselves."""
         return {}
 
@@ -87,7 +87,7 @@ class Servers:
         If one fails to start, the others may run until ``stop``.
         """
 
-    async def ready(self, models: Iterable[Model] | None = None) -> None:
+    async def wait_until_ready(self, models: Iterable[Model] | None = None) -> None:
         """Return once the engines of these models, or all that are starting, can be asked.
 
         An engine cannot be asked while another one loads into the same device memory.

@@ -156,6 +156,7 @@ class UniqueNames:
 
 
 def module_origin(module: str) -> str:
+    """Where a module comes from by its name; see ``Extension.origin``."""
     if module.partition(".")[0] == __name__.partition(".")[0]:
         return OWN
     return _LOADED.origins.get(module, module)

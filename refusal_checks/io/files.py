@@ -144,10 +144,12 @@ def write_lines(path: Path, lines: Iterable[str]) -> FileDigest:
 
 
 def write_text(path: Path, text: str) -> FileDigest:
+    """Write a UTF-8 text file, whole or not at all."""
     return write_lines(path, [text])
 
 
 def write_json(path: Path, value: object) -> FileDigest:
+    """Write a value as JSON that people can read, whole or not at all."""
     return write_text(path, json.dumps(value, indent=2, ensure_ascii=False))
 
 

@@ -97,9 +97,11 @@ class Store:
         return not self._retry_unfinished and finish_reason not in ABORTED
 
     def judgements(self, keys: Iterable[str]) -> dict[str, Valid]:
+        """Stored judgements among the keys."""
         return self._read("judgements", keys)
 
     def judged_keys(self, keys: Iterable[str]) -> set[str]:
+        """The keys with a stored judgement, without the cost of parsing it."""
         return {key for key, _ in self._read_sound_rows("judgements", keys)}
 
     def add_completions(self, completions: Mapping[str, Completion]) -> None:
@@ -156,6 +158,7 @@ class Store:
             yield
 
     def count_completions(self) -> int:
+        """How many answers are stored, of all models."""
         with self._db.faults():
             query = "SELECT count(*) FROM completions"
             count: int = self._db.execute(query).fetchone()[0]

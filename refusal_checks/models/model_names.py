@@ -1,4 +1,4 @@
-"""Parse the name of a model: a folder, Hugging Face id, server, recording, or rule."""
+"""What a model's name means: a folder, Hugging Face id, server, recording, or rule."""
 
 from __future__ import annotations
 
@@ -57,6 +57,7 @@ class Served:
 
     @property
     def served_name(self) -> str:
+        """What requests call it: vLLM names a model as it was told to load it."""
         return self.adapter or self.path
 
     @property
@@ -85,6 +86,8 @@ class Attached:
 
 @dataclass(frozen=True)
 class Replay:
+    """Recorded answers in place of a model; see ``recordings``."""
+
     name: str
     path: Path
     reasoning_end: str = ""
@@ -117,6 +120,13 @@ class ModelOptions:
 def parse_candidate(
     name: str, options: ModelOptions = ModelOptions()
 ) -> CandidateModel:
+    """Read what ``--candidate`` names.
+
+    A model of an extension comes first, then a folder, then a Hugging Face id.
+
+    Raises:
+        ModelError: no candidate has such a name; the message says what to write.
+    """
     if name.startswith("replay:"):
         if name == "replay:":
             raise ModelError(f"--candidate {name}: write replay:FILE, with a file")
@@ -140,6 +150,7 @@ def parse_candidate(
 
 
 def parse_judge(name: str, options: ModelOptions = ModelOptions()) -> JudgeModel:
+    """Read what ``--judge`` names; see ``parse_candidate``."""
     if name in RULE_JUDGES:
         return Rule(name)
     if name.startswith("replay:"):

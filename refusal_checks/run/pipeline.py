@@ -152,7 +152,7 @@ class Pipeline:
     async def _check(self, may_judge: asyncio.Event) -> None:
         """Check the judges once their engines are ready; then decide what waited for that."""
         progress, servers = self._recorder.progress, self._session.servers
-        await servers.ready()
+        await servers.wait_until_ready()
         may_judge.set()
         progress.phase = "checking the judge"
         if self._checked is None:  # else an engine was started again since

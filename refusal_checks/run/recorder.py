@@ -111,7 +111,7 @@ class Recorder:
         self.folder.begin(self._shown())
 
     def _output_tokens(self) -> int:
-        tokens = self._servers.account().get("tokens", {})
+        tokens = self._servers.usage_report().get("tokens", {})
         return sum(role["output"] for role in tokens.values())
 
     def _judged(self, benchmark: str, records: Sequence[Record]) -> None:
@@ -181,7 +181,7 @@ class Recorder:
 
     def _with_account(self, execution: Execution, **facts: Any) -> Execution:
         """Add what the servers have counted and said so far, and further facts."""
-        account = self._servers.account()
+        account = self._servers.usage_report()
         known = Execution.model_validate(dict(execution) | account | facts)
         return self._redaction.execution(known)
 

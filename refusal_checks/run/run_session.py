@@ -136,7 +136,7 @@ def _open(inputs: Inputs, folder: Path, say: Say, opened: ExitStack) -> RunSessi
     store = opened.enter_context(Store(inputs.store, spec.store.retry_unfinished))
     work, loaded = _connect(inputs, servers, store, say, notes.append)
     manifest = make_manifest(
-        inputs, loaded, work.judges, servers=servers.account().get("servers", {})
+        inputs, loaded, work.judges, servers=servers.usage_report().get("servers", {})
     )
     # Before anything is asked: else a baseline that does not compare is found out after hours.
     earlier = earlier_results(inputs, baseline, manifest, work)

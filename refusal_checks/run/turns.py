@@ -78,7 +78,7 @@ class EngineTurns:
         self.has_begun = True
 
     async def _work(self, work: Work) -> None:
-        await self._servers.ready([self._candidate])
+        await self._servers.wait_until_ready([self._candidate])
         if self._asked_since is None:  # of the first turn
             self._asked_since = time.monotonic()
         await self._servers.run_with_restart(work, self._tell_restart)

@@ -27,6 +27,7 @@ class ModerationResult:
 
     @property
     def flagged(self) -> list[str]:
+        """The categories that the text is of, in the endpoint's order."""
         return [name for name, is_of_it in self.categories.items() if is_of_it]
 
 

@@ -101,6 +101,10 @@ class HttpTransport:
         await self._session.close()
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Any:
+        """Send one request as soon as the pace allows it; see ``Transport.post``.
+
+        During an outage nothing is sent: the server refused everything for ``outage`` seconds.
+        """
         async with self._free:
             if self._turn:
                 await self._turn.acquire()

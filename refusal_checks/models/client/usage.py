@@ -46,6 +46,7 @@ class Usage:
         return total
 
     def count(self, response: Any) -> None:
+        """Add a request and the tokens that the server reports of it."""
         prompt, cached, output = token_counts(response)
         self.requests += 1
         self.prompt += prompt

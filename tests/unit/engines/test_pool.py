@@ -208,7 +208,7 @@ def test_a_candidate_s_engine_is_ready_though_the_judge_s_still_loads(
     async def look() -> None:
         async def is_ready(*models: Served, within: float = 0.3) -> bool:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(found.ready(models or None), within)
+                await asyncio.wait_for(found.wait_until_ready(models or None), within)
                 return True
             return False
 
@@ -284,14 +284,14 @@ def test_each_role_s_requests_are_added_up(tmp_path: Path) -> None:
         usage = connect(found, model, option=option).usage
         usage.retries, usage.verdicts = 2, int(option == "--judge")
         usage.count({"usage": {"prompt_tokens": 10, "completion_tokens": 4}})
-    account = found.account()
+    account = found.usage_report()
     one = Usage(requests=1, retries=2, prompt=10, output=4)
     assert account["tokens"]["candidate"] == asdict(one)
     assert account["tokens"]["judge"] == asdict(Usage(2, 4, 20, 0, 8, 2))
     assert account["servers"] == {}, "our own engines take all fields"
     judge = connect(found, JUDGE)
     judge.left_out.add("seed")
-    (shown,) = found.account()["servers"]["judge"].values()
+    (shown,) = found.usage_report()["servers"]["judge"].values()
     assert shown == {"left_out": ["seed"], "answers_as": ""}
 
 
