@@ -1,4 +1,5 @@
 # make gate      environment + release gate (CANDIDATE=... JUDGE=... THRESHOLDS=... ARGS="-k xstest")
+# make check     lint and tests/unit: a minute and a half, while you work
 # make test      environment + the checks and tests that protect most: before each commit
 # make test-all  everything else as well: what CI runs for a pull request
 # make engine    environment only
@@ -39,12 +40,17 @@ downloads_none := 0.14 GB without an engine, and 0.6 GB of disk
 # Three workers on two cores: tests that wait for processes and servers leave theirs idle.
 # In this order the longest files begin first, so that no worker goes on alone at the end.
 pytest := $(bin)/pytest
-tests := tests/plugin tests/run tests/unit demo/tests -n 3 --dist loadfile --no-loadscope-reorder
+workers := -n 3 --dist loadfile --no-loadscope-reorder
+tests := tests/plugin tests/run tests/unit demo/tests $(workers)
 
-.PHONY: gate test test-all rest lint docs engine clean
+.PHONY: gate check test test-all rest lint docs engine clean
 
 gate: engine
 	$(bin)/refusal-checks gate $(CANDIDATE) --judge=$(JUDGE) --thresholds=$(THRESHOLDS) $(few) $(ARGS)
+
+# What holds without an engine or a run: figures, gates, judges' readers, client, files, messages.
+check: lint
+	$(pytest) tests/unit $(workers) -m "not slow" $(ARGS)
 
 test: lint
 	$(pytest) $(tests) -m "not slow" $(ARGS)

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,9 +24,15 @@ TEXTS = ("Request ", "tell me about it")
 """Words of every prompt of ``usual``."""
 
 
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run's folder, of which each test changes a copy."""
+    return usual(tmp_path_factory.mktemp("runs") / "20260101-000000Z-1").path
+
+
 @pytest.fixture
-def run(tmp_path: Path) -> RunFolder:
-    return usual(tmp_path / "20260101-000000Z-1")
+def run(finished: Path, tmp_path: Path) -> RunFolder:
+    return RunFolder(Path(shutil.copytree(finished, tmp_path / finished.name)))
 
 
 def with_other_facts(run: RunFolder, **facts: str) -> RunFolder:
