@@ -7,6 +7,7 @@ from typing import Any, cast
 import pytest
 
 from refusal_checks import benchmarks, judges
+from refusal_checks.benchmarks import discover
 from refusal_checks.core.errors import DataError, ModelError
 from refusal_checks.core.judgements import Binary, Chosen, Graded, Rated
 from refusal_checks.core.sampling import JudgeSampling
@@ -17,7 +18,12 @@ from refusal_checks.judges.rules import KeywordJudge, LabelsJudge
 from refusal_checks.models.client.client import Client
 from refusal_checks.models.model_files import ClassifierConfig
 from refusal_checks.models.model_names import RULE_JUDGES, Rule
-from refusal_checks.run.panels import JudgingMethod, choose_panels, known_exchanges
+from refusal_checks.run.panels import (
+    JudgingMethod,
+    choose_panels,
+    judging_methods,
+    known_exchanges,
+)
 from refusal_checks.trust.check_sets import OF_HARM, REFUSALS, CheckSet, has_check
 from tests import toy_model
 from tests.unit.judges.asked import NOWHERE, build
@@ -170,3 +176,26 @@ def test_judges_of_harm_alone_are_checked_on_harm(
         judging.append(judge)
     assert known_exchanges("", tuple(judging)) is expected
     assert known_exchanges("degree", (KeywordJudge(),)).measures == "degrees"
+
+
+@pytest.mark.parametrize(
+    ("usual", "own", "limit"),
+    [
+        (None, (None, None), None),
+        (None, (None, 500), 500),
+        (300, (None, 500), 300),
+        (800, (900, 500), 500),
+    ],
+)
+def test_a_check_is_cut_as_the_strictest_of_its_benchmarks(
+    usual: int | None, own: tuple[int | None, int | None], limit: int | None
+) -> None:
+    known = discover()
+    gated = {
+        name: replace(known[name], max_answer_chars=chars)
+        for name, chars in zip(("xstest_safe", "xstest_unsafe"), own, strict=True)
+    }
+    gated["chisafety_qa"] = replace(known["chisafety_qa"], max_answer_chars=100)
+    methods = judging_methods(gated, gated, usual)
+    assert methods["[judge]"].max_answer_chars == limit
+    assert methods["[judge degree]"].max_answer_chars == 100
