@@ -77,8 +77,8 @@ class ModelTable(Frozen):
     )
     devices: Annotated[str, BeforeValidator(_as_text)] = Field(
         "",
-        description="GPUs or CPU cores for its engine, such as 0,1; the other engine needs some "
-        "of its own",
+        description="GPUs or CPU cores for its engine, such as 0,1; name others for the other "
+        "engine",
     )
 
     @property
