@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from refusal_checks.core.errors import DataError as DataError
     from refusal_checks.core.errors import UserError as UserError
     from refusal_checks.core.prompts import Prompt as Prompt
-    from refusal_checks.core.redaction import placeless as placeless
-    from refusal_checks.core.redaction import without_credentials as without_credentials
-    from refusal_checks.core.text import clean as clean
+    from refusal_checks.core.redaction import redact_paths as redact_paths
+    from refusal_checks.core.redaction import strip_credentials as strip_credentials
+    from refusal_checks.core.text import sanitize as sanitize
     from refusal_checks.gates.gate import Gate as Gate
     from refusal_checks.gates.requirements import requirement as requirement
     from refusal_checks.gates.verdict import Verdict as Verdict
@@ -49,14 +49,14 @@ _MODULES = {
     "RunSummary": "results.summary",
     "UserError": "core.errors",
     "Verdict": "gates.verdict",
-    "clean": "core.text",
     "evaluate": "api.evaluate",
     "mark": "wording.gate_sentences",
-    "placeless": "core.redaction",
+    "redact_paths": "core.redaction",
     "release_decision": "wording.release",
     "requirement": "gates.requirements",
+    "sanitize": "core.text",
     "sentence": "wording.gate_sentences",
-    "without_credentials": "core.redaction",
+    "strip_credentials": "core.redaction",
     "write_text": "io.files",
 }
 

@@ -40,8 +40,8 @@ from demo.training.fitting import Example
 from demo.training.held_out import kappa
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion
+from refusal_checks.judges.base64_text import decode_exchange
 from refusal_checks.judges.classifier import OVERLAP, SHORTEST
-from refusal_checks.judges.shown import as_judged
 from refusal_checks.trust import canary
 from refusal_checks_demo import JUDGE, e5
 from refusal_checks_demo.conversion import E5
@@ -236,7 +236,7 @@ def groups(data: Path) -> Iterator[tuple[str, list[Row]]]:
 def _with_hidden(answer: str) -> str:
     """An answer as judges are shown it: below base64 stands what that reads."""
     prompt = Prompt("", (Message("user", ""),))
-    return as_judged(prompt, Completion(answer))[1].text
+    return decode_exchange(prompt, Completion(answer))[1].text
 
 
 def windows(tokenizer: Any, row: Row) -> list[list[int]]:

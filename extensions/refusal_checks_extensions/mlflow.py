@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from refusal_checks import RunFolder, clean, release_decision
+from refusal_checks import RunFolder, release_decision, sanitize
 from refusal_checks_extensions import trackers
 
 _ODD = re.compile(r"[^\w\-./ ]", re.ASCII)
@@ -46,7 +46,7 @@ def _log(client: Any, experiment: str, run: RunFolder) -> None:
     now = int(time.time() * 1000)
     facts = trackers.facts(summary, run)
     made = client.create_run(
-        experiment, run_name=clean(summary.manifest.shown, 200) or None, tags=facts
+        experiment, run_name=sanitize(summary.manifest.shown, 200) or None, tags=facts
     )
     number = made.info.run_id
     metrics = iter(

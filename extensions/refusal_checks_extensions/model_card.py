@@ -14,10 +14,10 @@ from refusal_checks import (
     RunFolder,
     RunSummary,
     Verdict,
-    clean,
     mark,
-    placeless,
+    redact_paths,
     requirement,
+    sanitize,
     write_text,
 )
 
@@ -35,7 +35,9 @@ def write(run: RunFolder, path: Path) -> None:
     card = _card(path)
     data: Any = card.data
     data.model_name = (
-        data.model_name or clean(placeless(summary.manifest.shown), 100) or "model"
+        data.model_name
+        or sanitize(redact_paths(summary.manifest.shown), 100)
+        or "model"
     )
     new = list(_results(summary))
     replaced = {_about(result) for result in new}
@@ -53,7 +55,7 @@ def _card(path: Path) -> ModelCard:
         text = path.read_text("utf-8-sig") if path.exists() else "---\n---\n"
         card, index = ModelCard(text), RepoCard(text).data.get("model-index")
     except (ValueError, YAMLError) as fault:
-        why = clean(str(fault), 200)
+        why = sanitize(str(fault), 200)
         raise DataError(
             f"{path}: repair the card's metadata, or name a new file: {why}"
         ) from None
@@ -82,7 +84,7 @@ def _result(verdict: Verdict, summary: RunSummary) -> EvalResult:
 
     gate, estimate = verdict.gate, verdict.estimate
     data = summary.manifest.data.get(gate.benchmark)
-    group = f"{gate.group_kind}: {clean(gate.group, 100)}" if gate.group else None
+    group = f"{gate.group_kind}: {sanitize(gate.group, 100)}" if gate.group else None
     return EvalResult(
         task_type="text-generation",
         dataset_type=gate.benchmark,
@@ -90,13 +92,13 @@ def _result(verdict: Verdict, summary: RunSummary) -> EvalResult:
         dataset_config=group,
         dataset_revision=data.revision if data else None,
         metric_type=gate.metric,
-        metric_name=clean(gate.id, 200),
+        metric_name=sanitize(gate.id, 200),
         metric_value=round(estimate.value, 6),
         metric_args={
             "interval": [round(estimate.lower, 6), round(estimate.upper, 6)],
             "confidence": verdict.level,
             "n": estimate.n,
-            "judge": clean(placeless(summary.manifest.judge), 200),
+            "judge": sanitize(redact_paths(summary.manifest.judge), 200),
             "threshold": requirement(gate),
             "result": mark(verdict).rstrip("?").lower(),
         },

@@ -15,9 +15,9 @@ from refusal_checks import (
     RunFolder,
     RunSummary,
     UserError,
-    clean,
     release_decision,
-    without_credentials,
+    sanitize,
+    strip_credentials,
 )
 
 LONGEST = 500
@@ -41,7 +41,7 @@ def faults(tracker: str) -> Iterator[None]:
     except DataError:
         raise
     except Exception as fault:
-        why = clean(without_credentials(str(fault) or type(fault).__name__))
+        why = sanitize(strip_credentials(str(fault) or type(fault).__name__))
         raise DataError(f"{tracker}: {why}") from None
 
 
@@ -88,4 +88,4 @@ def facts(summary: RunSummary, run: RunFolder) -> dict[str, str]:
         "sampling": json.dumps(sampling, default=str),
         "version": manifest.models.candidate.version,
     }
-    return {name: clean(value, LONGEST) for name, value in found.items() if value}
+    return {name: sanitize(value, LONGEST) for name, value in found.items() if value}

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from refusal_checks import RunFolder, clean, release_decision
+from refusal_checks import RunFolder, release_decision, sanitize
 from refusal_checks_extensions import trackers
 
 
@@ -30,7 +30,7 @@ def _log(wandb: Any, project: str, run: RunFolder) -> None:
     logged = wandb.init(
         entity=entity or None,
         project=name,
-        name=clean(summary.manifest.shown, 120),
+        name=sanitize(summary.manifest.shown, 120),
         job_type="refusal-checks",
         config=trackers.facts(summary, run),
         mode=_mode(),

@@ -19,8 +19,8 @@ from refusal_checks import (
     RunFolder,
     RunSummary,
     UserError,
-    clean,
     release_decision,
+    sanitize,
     sentence,
 )
 
@@ -78,7 +78,7 @@ def _post(url: str, body: bytes) -> str:
     except OSError as fault:
         found = getattr(fault, "reason", fault)
         why = getattr(found, "strerror", None) or type(found).__name__
-        return f"its server cannot be reached ({clean(str(why))})"
+        return f"its server cannot be reached ({sanitize(str(why))})"
     except (HTTPException, ValueError):  # their messages quote the URL
         return "it is not a URL that can be asked"
     return ""
@@ -104,7 +104,7 @@ def _lines(run: RunSummary) -> Iterator[str]:
 def _shown(text: str, limit: int = 100) -> str:
     """Text in which nothing is a mention or a link of Slack's."""
     return (
-        clean(text, limit)
+        sanitize(text, limit)
         .replace("&", "&amp;")
         .replace("<", "&lt;")
         .replace(">", "&gt;")

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from refusal_checks.config.tables import ReportsTable
 from refusal_checks.core.errors import DataError, require_known
 from refusal_checks.core.records import Record
-from refusal_checks.core.text import clean
+from refusal_checks.core.text import sanitize
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.reports import formats
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary
-from refusal_checks.trust.floors import JudgeCheck
+from refusal_checks.trust.minimums import JudgeCheck
 from refusal_checks.wording.release import (
     ReleaseDecision,
     release_decision,
@@ -124,7 +124,7 @@ class RunResult:
             try:
                 report.write(folder, path)
             except (OSError, DataError) as fault:
-                yield f"{name} report could not be written: {clean(str(fault))}"
+                yield f"{name} report could not be written: {sanitize(str(fault))}"
                 continue
             yield formats.report_line(name, report, path)
 

@@ -11,7 +11,7 @@ from refusal_checks.benchmarks.benchmark import Benchmark
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.settings import MultipleChoice
-from refusal_checks.core.text import brief
+from refusal_checks.core.text import describe_value
 from refusal_checks.io.data_files import read_columns
 from refusal_checks.io.strict_json import parse_json
 
@@ -36,7 +36,7 @@ def add_options(
     if not isinstance(cell, list):
         raise DataError(
             f"{where}: write the options as a list of texts (in CSV as a JSON list), not "
-            f"{brief(row.get(options))}"
+            f"{describe_value(row.get(options))}"
         )
     texts = ["" if text is None else str(text).strip() for text in cell]
     if not 2 <= len(texts) <= len(ascii_uppercase) or not all(texts):
@@ -69,8 +69,8 @@ def _right_letter(value: Any, letters: Sequence[str], where: str) -> str | None:
     if letter in letters:
         return letter
     raise DataError(
-        f"{where} = {brief(value)} is not one of the options {', '.join(letters)}; write the "
-        "letter, or in JSON its place from 0 as a number"
+        f"{where} = {describe_value(value)} is not one of the options {', '.join(letters)}; write "
+        "the letter, or in JSON its place from 0 as a number"
     )
 
 

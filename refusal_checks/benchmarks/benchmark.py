@@ -11,7 +11,7 @@ from typing import Protocol
 
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Kind, Prompt
-from refusal_checks.core.text import clean
+from refusal_checks.core.text import sanitize
 
 
 class Resource(Protocol):
@@ -117,7 +117,7 @@ def load_prompts(benchmark: Benchmark, mirror: Path | None) -> tuple[Prompt, ...
     try:
         loaded = list(benchmark.load(mirror))
     except (ValueError, LookupError, TypeError, OverflowError, RecursionError) as fault:
-        why = f"{type(fault).__name__}: {clean(str(fault), 200)}"
+        why = f"{type(fault).__name__}: {sanitize(str(fault), 200)}"
         raise DataError(f"{benchmark.name}: its data cannot be read: {why}") from fault
     # Judging and metrics ask the prompt for its kind, and the loaders of suites do not set it.
     prompts = tuple(replace(prompt, kind=benchmark.kind) for prompt in loaded)
@@ -145,7 +145,7 @@ def _require_storable(benchmark: Benchmark, prompt: Prompt) -> None:
         "".join(texts).encode()
     except UnicodeEncodeError:
         raise DataError(
-            f"{benchmark.name}: prompt {clean(prompt.id)}: replace the lone surrogates (half a "
+            f"{benchmark.name}: prompt {sanitize(prompt.id)}: replace the lone surrogates (half a "
             "character each) in its texts or groups: no file can hold them"
         ) from None
 

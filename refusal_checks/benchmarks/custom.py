@@ -12,7 +12,7 @@ from refusal_checks.benchmarks.benchmark import Benchmark
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Kind, Message, Prompt, Role
 from refusal_checks.core.settings import BenchmarkTable
-from refusal_checks.core.text import clean
+from refusal_checks.core.text import sanitize
 from refusal_checks.io.data_files import header, read_rows, require_in_data
 from refusal_checks.io.files import sha256
 from refusal_checks.io.strict_json import parse_json
@@ -105,7 +105,7 @@ def _prompts(
         if first != number:
             raise DataError(
                 f"{where}: rows {first} and {number}: make each {id_column} unique: both have "
-                f"{clean(row_id, 60)}"
+                f"{sanitize(row_id, 60)}"
             )
         groups = {}
         for kind, column in table.columns.items():

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from refusal_checks.benchmarks.pinned import CONNECT, MIRROR_VARIABLE
-from refusal_checks.core.errors import DataError, network_reason
-from refusal_checks.core.redaction import without_credentials
+from refusal_checks.core.errors import DataError, describe_network_fault
+from refusal_checks.core.redaction import strip_credentials
 from refusal_checks.io import parquet
 from refusal_checks.io.data_files import require_in_data
 from refusal_checks.io.files import LARGEST
@@ -147,7 +147,7 @@ class HubSplit:
         where = (
             f"{self.repository},{config} split {self.split} (revision {self.revision})"
         )
-        reason = " ".join(without_credentials(str(fault)).split())[:300]
+        reason = " ".join(strip_credentials(str(fault)).split())[:300]
         if "gated" in reason.lower():
             return f"{where} is gated: {self._conditions} (or run `hf auth login`): {reason}"
         if "scripts are no longer supported" in reason:
@@ -156,7 +156,7 @@ class HubSplit:
             return f"{where}: the data set has no such split: {reason}"
         return (
             f"{remedy}: {where} could not be loaded: "
-            f"{without_credentials(network_reason(fault))}"
+            f"{strip_credentials(describe_network_fault(fault))}"
         )
 
     def _collect(self, stream: Any) -> Table:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from refusal_checks.core.errors import DataError, network_reason
-from refusal_checks.core.redaction import without_credentials
+from refusal_checks.core.errors import DataError, describe_network_fault
+from refusal_checks.core.redaction import strip_credentials
 
 MIRROR_VARIABLE = "REFUSAL_CHECKS_DATA"
 
@@ -94,6 +94,6 @@ def _retrieve(file: PinnedFile, path: Path, remedy: str) -> Path:
     except (OSError, ValueError) as fault:
         raise DataError(
             f"{remedy}: {file.url} could not be downloaded: "
-            f"{without_credentials(network_reason(fault))}"
+            f"{strip_credentials(describe_network_fault(fault))}"
         ) from fault
     return path

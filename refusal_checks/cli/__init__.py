@@ -19,7 +19,7 @@ from refusal_checks import __version__
 from refusal_checks.cli._common import echo
 from refusal_checks.config import variables
 from refusal_checks.core.errors import RefusalChecksError, UserError, reason
-from refusal_checks.core.text import clean_lines
+from refusal_checks.core.text import sanitize_lines
 from refusal_checks.io import extensions
 
 EXIT_USER = 4
@@ -119,4 +119,4 @@ def _explain_mistake(text: str, mistake: typer.BadParameter) -> str:
 
 
 def _complain(text: str) -> None:
-    print(f"refusal-checks: {clean_lines(text)}", file=sys.stderr)
+    print(f"refusal-checks: {sanitize_lines(text)}", file=sys.stderr)

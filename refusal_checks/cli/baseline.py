@@ -16,7 +16,7 @@ from refusal_checks.cli._common import (
     require_target,
 )
 from refusal_checks.core.errors import BaselineError
-from refusal_checks.core.text import clean
+from refusal_checks.core.text import sanitize
 from refusal_checks.gates import score_files
 from refusal_checks.io.files import write_text
 
@@ -54,9 +54,9 @@ def accept(
         path = folder / f"{name}.json"
         with explain_write_error(path):
             write_text(path, score_files.dump(scores))
-        echo(f"{path}: {len(scores.prompts)} prompts of {clean(scores.candidate)}")
+        echo(f"{path}: {len(scores.prompts)} prompts of {sanitize(scores.candidate)}")
     if past.decision.answer != "yes":
-        echo(f"note: that run's answer was {clean(past.decision.line, 2000)}")
+        echo(f"note: that run's answer was {sanitize(past.decision.line, 2000)}")
 
 
 def _require_whole(run: RunResult, partial: bool) -> None:

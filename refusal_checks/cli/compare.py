@@ -8,9 +8,9 @@ import typer
 from refusal_checks.api.result import RunResult
 from refusal_checks.cli._common import Root, Runs, echo, read_run
 from refusal_checks.core.errors import UserError
-from refusal_checks.core.layout import table, told_apart
+from refusal_checks.core.layout import shorten_names, table
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.text import clean
+from refusal_checks.core.text import sanitize
 from refusal_checks.gates import score_files
 from refusal_checks.gates.comparison import paired_change
 from refusal_checks.io.files import resolve_path
@@ -45,7 +45,9 @@ def _lines(runs: Sequence[RunResult]) -> Iterator[str]:
         ["gate", *_names(runs)],
         ["may it ship?", *(run.decision.headline for run in runs)],
     ]
-    rows += [[clean(gate, 60), *(_cell(run, gate) for run in runs)] for gate in gates]
+    rows += [
+        [sanitize(gate, 60), *(_cell(run, gate) for run in runs)] for gate in gates
+    ]
     reasons: list[str] = []
     if len(runs) == 2:
         changes, reasons = _changes(*runs)
@@ -55,15 +57,15 @@ def _lines(runs: Sequence[RunResult]) -> Iterator[str]:
     yield from table(rows)
     if not any(all(gate in run.verdicts for run in summaries) for gate in gates):
         yield "compare runs of the same benchmarks: these have no gate in common"
-    yield from (clean(f"no change {why}", 600) for why in reasons)
+    yield from (sanitize(f"no change {why}", 600) for why in reasons)
 
 
 def _names(runs: Sequence[RunResult]) -> list[str]:
     """Short names of the candidates; of equal ones, the ids of their runs."""
     ends = [run.candidate.rstrip("/").rpartition("/")[2] for run in runs]
-    names = told_apart([clean(end) for end in ends], 20)
+    names = shorten_names([sanitize(end) for end in ends], 20)
     if len(set(names)) < len(names):
-        return [clean(run.folder.name, 60) for run in runs]
+        return [sanitize(run.folder.name, 60) for run in runs]
     return names
 
 

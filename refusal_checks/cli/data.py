@@ -10,7 +10,7 @@ from refusal_checks.benchmarks import Benchmark, discover, hub, mirror_index
 from refusal_checks.cli._common import add_group, echo
 from refusal_checks.config.run_spec import RunSpec
 from refusal_checks.core.errors import DataError, require_known
-from refusal_checks.core.text import clean
+from refusal_checks.core.text import sanitize
 from refusal_checks.results.redact import is_redacted
 from refusal_checks.results.run_folder import require_writable
 
@@ -43,7 +43,7 @@ def pull(folder: Folder, benchmark: Names = None, thresholds: Files = None) -> N
                 entry = mirror_index.pull(public, folder)
         except DataError as fault:
             failed.append(public.name)
-            echo(clean(f"FAILED   {public.name}: {fault}", 1000), err=True)
+            echo(sanitize(f"FAILED   {public.name}: {fault}", 1000), err=True)
             continue
         echo(f"pulled   {public.name}: {entry.prompts} prompts, sha256 {entry.sha256}")
     if failed:

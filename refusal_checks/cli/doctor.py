@@ -17,7 +17,7 @@ from refusal_checks.cli._common import Candidate, Judges, Keys, Root, echo, over
 from refusal_checks.config import toml_file
 from refusal_checks.config.run_spec import RunSpec, usual_file
 from refusal_checks.core.errors import ModelError, RefusalChecksError, reason
-from refusal_checks.core.text import clean, count
+from refusal_checks.core.text import count, sanitize
 from refusal_checks.engines import placement, vllm
 from refusal_checks.engines.servers import Servers
 from refusal_checks.gates import power
@@ -92,11 +92,11 @@ def doctor(
 
 def _print_lines(name: str, lines: Iterable[str]) -> None:
     for line in lines:
-        echo(f"OK    {name:<10}  {clean(line, 1000)}")
+        echo(f"OK    {name:<10}  {sanitize(line, 1000)}")
 
 
 def _print_fault(name: str, fault: Exception) -> None:
-    echo(f"FAIL  {name:<10}  {clean(reason(fault), 2000)}")
+    echo(f"FAIL  {name:<10}  {sanitize(reason(fault), 2000)}")
 
 
 def _facts() -> Iterator[tuple[str, str]]:

@@ -16,8 +16,8 @@ from refusal_checks.cli._common import (
     open_run,
 )
 from refusal_checks.core.errors import DataError, UserError
-from refusal_checks.core.layout import table, told_apart
-from refusal_checks.core.text import clean, json_text
+from refusal_checks.core.layout import shorten_names, table
+from refusal_checks.core.text import json_text, sanitize
 from refusal_checks.reports import terminal
 from refusal_checks.results import project, run_folder
 from refusal_checks.results.run_folder import RunFolder
@@ -87,7 +87,9 @@ def list_runs(
     elif not rows:
         echo(f"name the folder of the runs with --runs: {runs}: {NO_RUNS}")
     else:
-        candidates = told_apart([clean(row.candidate or "?") for row in rows], _WIDTH)
+        candidates = shorten_names(
+            [sanitize(row.candidate or "?") for row in rows], _WIDTH
+        )
         cells = [(row.run, row.answer, row.gates) for row in rows]
         lines = [(*each, name) for each, name in zip(cells, candidates, strict=True)]
         for line in table([HEADER, *lines]):

@@ -32,7 +32,7 @@ from refusal_checks.config.toml_file import EXTENSIONS
 from refusal_checks.core.errors import ThresholdError, require_known
 from refusal_checks.core.judgements import Chosen
 from refusal_checks.core.settings import BenchmarkTable
-from refusal_checks.core.suggestions import near
+from refusal_checks.core.suggestions import suggest
 from refusal_checks.gates.gate import EVERY, WAIVER, Gate, GateKey, Waiver
 from refusal_checks.io import extensions
 from refusal_checks.io.extensions import ExtensionError
@@ -139,7 +139,7 @@ def _read_data_keys(
     read = BenchmarkTable.written(merged, place)
     if not read.is_own and name not in known:
         # A misspelt table of settings looks like a benchmark without data.
-        hint = near(name, TABLES, 0.75)
+        hint = suggest(name, TABLES, 0.75)
         if hint:
             raise ThresholdError(f"{place}: no such table{hint}")
         remedy = "; one of your own needs file or dataset"
@@ -224,7 +224,7 @@ def _read_gates(
         if key not in known:
             _, metric, _, group = key
             missing = "-".join(part for part in (name, metric, group) if part)
-            hint = near(missing, [gate.id for gate in known.values()], 0.75)
+            hint = suggest(missing, [gate.id for gate in known.values()], 0.75)
             raise ThresholdError(
                 f"{_location(waiver.source, key)}: write min or max beside waive, or remove the "
                 f"waiver: there is no gate {missing} to waive{hint}"

@@ -7,7 +7,7 @@ import datetime
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from refusal_checks.core.settings import Frozen
-from refusal_checks.core.suggestions import share
+from refusal_checks.core.suggestions import write_share
 from refusal_checks.gates.gate import (
     MARGINS,
     Decision,

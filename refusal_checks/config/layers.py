@@ -12,7 +12,7 @@ from typing import Any
 from refusal_checks.config.tables import NAMED, TABLES
 from refusal_checks.core.errors import ThresholdError, UserError
 from refusal_checks.core.settings import FromFile, Frozen
-from refusal_checks.core.suggestions import near
+from refusal_checks.core.suggestions import suggest
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def require_tables(layer: Layer) -> None:
             continue
         if name in TABLES:
             raise UserError(f"{layer.where}: write {name}.KEY=VALUE")
-        hint = near(name, TABLES)
+        hint = suggest(name, TABLES)
         for owner, kind in TABLES.items():
             if name in kind.model_fields:
                 hint = f'; did you mean "{owner}.{name}"?'

@@ -122,13 +122,13 @@ class RunSpec(SpecTables):
         try:
             super().__init__(**tables)
         except ValidationError as fault:
-            first = suggestions.first(fault)
-            key = suggestions.key(first)
+            first = suggestions.first_error(fault)
+            key = suggestions.error_key(first)
             place = f"RunSpec: {key} = {first['input']!r}"
             if first["type"] == "model_type":
                 remedy = f'give a dict, RunSpec({key}={{"KEY": VALUE}})'
             else:
-                remedy = suggestions.problem(first, type(self))
+                remedy = suggestions.describe_error(first, type(self))
             raise UserError(f"{place}: {remedy}") from None
 
     @classmethod

@@ -23,19 +23,19 @@ from refusal_checks.core.settings import (
     Filtered,
     FromFile,
     Frozen,
+    JudgementSettings,
     Limits,
     MultipleChoice,
     PerMinute,
     RecordingTable,
     RequestPace,
     Seconds,
-    VerdictSettings,
 )
-from refusal_checks.core.suggestions import near
+from refusal_checks.core.suggestions import suggest
 from refusal_checks.engines.placement import Wanted
 from refusal_checks.gates.gate import Decision, OnInconclusive, Waiver
 from refusal_checks.io.files import read_bytes
-from refusal_checks.trust.floors import JudgeFloors
+from refusal_checks.trust.minimums import JudgeMinimums
 
 
 def _as_list(value: object) -> object:
@@ -140,7 +140,7 @@ class CandidateTable(ModelTable):
         return self.name or path.rpartition("/")[2] or self.model
 
 
-class JudgeTable(ModelTable, VerdictSettings, JudgeSampling):
+class JudgeTable(ModelTable, JudgementSettings, JudgeSampling):
     """The judge, how it writes its verdicts, and what it must be able to do."""
 
     has_other_keys = True
@@ -157,7 +157,7 @@ class JudgeTable(ModelTable, VerdictSettings, JudgeSampling):
         description="judge prompt: a name of the package's, or a .md file; by default the one that "
         "suits the model",
     )
-    check: JudgeFloors | None = Field(
+    check: JudgeMinimums | None = Field(
         None,
         description="what the judge must reach on exchanges with known verdicts",
     )
@@ -181,7 +181,7 @@ class JudgeTable(ModelTable, VerdictSettings, JudgeSampling):
         return names
 
     @property
-    def floors(self) -> JudgeFloors | None:
+    def minimums(self) -> JudgeMinimums | None:
         """What its figures must reach; None if none is checked."""
         return self.check if self.check and self.check.figures else None
 
@@ -380,7 +380,7 @@ class AcceptTable(Frozen):
         for name in values if isinstance(values, dict) else ():
             if name not in RESERVATIONS:
                 raise ValueError(
-                    f"no such reservation: {name}{near(name, RESERVATIONS)} (known: "
+                    f"no such reservation: {name}{suggest(name, RESERVATIONS)} (known: "
                     f"{', '.join(RESERVATIONS)})"
                 )
         return values

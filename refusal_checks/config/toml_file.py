@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from refusal_checks.core.errors import DataError, ThresholdError
-from refusal_checks.core.suggestions import either, near
+from refusal_checks.core.suggestions import lead_with_hint, suggest
 from refusal_checks.io.files import (
     FILE_NAME,
     explain_missing_file,
@@ -41,10 +41,10 @@ def find(path: Path) -> Path:
     if own.is_file():
         return own
     near_by = [file.name for file in path.parent.glob("*.toml")]
-    hint = near(path.name, [*names(), *near_by], 0.7)
+    hint = suggest(path.name, [*names(), *near_by], 0.7)
     raise ThresholdError(
-        f"run file {path}: no such file; {either(hint)}name one of yours, or one that comes with "
-        f"refusal-checks: {', '.join(names())}"
+        f"run file {path}: no such file; {lead_with_hint(hint)}name one of yours, or one that "
+        f"comes with refusal-checks: {', '.join(names())}"
     )
 
 

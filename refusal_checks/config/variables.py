@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable
 
 from refusal_checks.core.errors import UserError
-from refusal_checks.core.suggestions import near
+from refusal_checks.core.suggestions import suggest
 
 KNOWN = (
     "REFUSAL_CHECKS_CANDIDATE_API_KEY",
@@ -35,5 +35,5 @@ def require_known(environment: Iterable[str] = os.environ) -> None:
         if not (_KEY_OF_ONE.fullmatch(name) or _OF_KUBERNETES.fullmatch(name)):
             raise UserError(
                 f"correct or unset the environment variable {name}, which is not known"
-                f"{near(name, KNOWN) or '.'} Known: {', '.join(KNOWN)}"
+                f"{suggest(name, KNOWN) or '.'} Known: {', '.join(KNOWN)}"
             )

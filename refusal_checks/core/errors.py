@@ -9,8 +9,8 @@ import traceback
 from asyncio import CancelledError
 from collections.abc import Callable, Iterable
 
-from refusal_checks.core.suggestions import near
-from refusal_checks.core.text import storable
+from refusal_checks.core.suggestions import suggest
+from refusal_checks.core.text import replace_surrogates
 
 
 class RefusalChecksError(Exception):
@@ -60,7 +60,7 @@ class EndpointError(InfrastructureError):
     """
 
     def __init__(self, message: str, status: int = 0) -> None:
-        super().__init__(storable(message))
+        super().__init__(replace_surrogates(message))
         self.status = status
 
 
@@ -72,16 +72,16 @@ class EvaluationError(InfrastructureError):
     """A figure cannot be computed."""
 
 
-def first_of(fault: BaseException) -> BaseException:
+def first_cause(fault: BaseException) -> BaseException:
     """The first exception of a group, or the exception itself."""
     if isinstance(fault, BaseExceptionGroup):
-        return first_of(fault.exceptions[0])
+        return first_cause(fault.exceptions[0])
     return fault
 
 
 def reason(fault: BaseException) -> str:
     """Describe an exception to people."""
-    fault = first_of(fault)
+    fault = first_cause(fault)
     if isinstance(fault, RefusalChecksError):
         return str(fault)
     if isinstance(fault, OSError) and fault.filename:
@@ -93,7 +93,7 @@ def reason(fault: BaseException) -> str:
     return f"{said} ({frames[-1].filename}:{frames[-1].lineno})" if frames else said
 
 
-def network_reason(fault: BaseException) -> str:
+def describe_network_fault(fault: BaseException) -> str:
     """Say briefly why a request failed, without the repetitions and object names of libraries."""
     text = " ".join(str(fault).split())
     cause = re.search(
@@ -118,7 +118,7 @@ def require_known(
     names = sorted(valid)
     if name in names:
         return
-    hint = near(name, names) or "."
+    hint = suggest(name, names) or "."
     raise error(
         f'{where}: no {what} "{name}"{hint} Known: {", ".join(names) or "none"}{remedy}'
     )

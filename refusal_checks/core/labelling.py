@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
-from refusal_checks.core.text import clean
+from refusal_checks.core.text import sanitize
 
 LEAST = 10
 """Fewest labels that give a figure."""
@@ -16,7 +16,7 @@ PEOPLE = "people"
 
 
 def _labeller(written: str) -> str:
-    name = clean(written.strip(), 80)
+    name = sanitize(written.strip(), 80)
     return PEOPLE if name.lower() == PEOPLE else name
 
 
@@ -24,7 +24,7 @@ Labeller = Annotated[str, AfterValidator(_labeller)]
 """``PEOPLE`` in any letter case, or a model's name; empty if unknown."""
 
 
-def by_whom(labeller: str) -> str:
+def describe_labeller(labeller: str) -> str:
     """Describe who labelled, or that it is unknown."""
     return (
         f"by {labeller}" if labeller else "by somebody whom labelled_by does not name"

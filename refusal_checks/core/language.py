@@ -38,11 +38,11 @@ def other_language(text: str, measured: tuple[str, ...] | frozenset[str]) -> str
     than what follows. A piece that may be in a measured language, for example a short one, counts
     as such. Only ``en`` and ``zh`` are recognised without the language identifier.
     """
-    other = _other(text, measured)
+    other = _first_other_language(text, measured)
     if other:
         return other
     for piece in _pieces(text):
-        other = _other(piece, measured)
+        other = _first_other_language(piece, measured)
         if other:
             return other
     return ""
@@ -67,7 +67,7 @@ def _letters(text: str) -> int:
     return sum(map(str.isalpha, text))
 
 
-def _other(text: str, measured: Collection[str]) -> str:
+def _first_other_language(text: str, measured: Collection[str]) -> str:
     """The code of the language in which a text begins, if it is not a measured one."""
     start = text[:400].lower()
     if "zh" in measured and _is_chinese(start):

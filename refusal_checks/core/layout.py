@@ -6,13 +6,13 @@ rich takes a while to import, so each function imports it.
 import textwrap
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from refusal_checks.core.text import no_command
+from refusal_checks.core.text import break_command
 
 
-def told_apart(names: Sequence[str], width: int) -> list[str]:
+def shorten_names(names: Sequence[str], width: int) -> list[str]:
     """Shorten names to this many characters, leaving out what they have in common."""
     start = _first_difference(names)
-    return [_shortened(name, start, width) for name in names]
+    return [_shorten(name, start, width) for name in names]
 
 
 def _first_difference(names: Sequence[str]) -> int:
@@ -30,7 +30,7 @@ def _first_difference(names: Sequence[str]) -> int:
     return start
 
 
-def _shortened(name: str, start: int, width: int) -> str:
+def _shorten(name: str, start: int, width: int) -> str:
     if len(name) <= width:
         return name
     differs = name[start:] if start else name[-((width - 1) // 2) :]
@@ -39,18 +39,18 @@ def _shortened(name: str, start: int, width: int) -> str:
     return f"…{differs[: width - 2]}…"
 
 
-def columns(text: str) -> int:
+def display_width(text: str) -> int:
     """Number of terminal columns that a text takes; East Asian characters take two."""
     from rich.cells import cell_len
 
     return cell_len(text)
 
 
-def cut(text: str, width: int) -> str:
+def truncate(text: str, width: int) -> str:
     """Cut a text to this width; an ellipsis marks the cut."""
     from rich.cells import set_cell_size
 
-    if columns(text) <= width:
+    if display_width(text) <= width:
         return text
     return set_cell_size(text, width - 1) + "…"
 
@@ -82,10 +82,10 @@ def table(
     return (line.rstrip() for line in capture.get().splitlines())
 
 
-def wrapped(line: str, width: int) -> list[str]:
+def wrap(line: str, width: int) -> list[str]:
     """Wrap a safe line to this width; no part of it starts with a CI command."""
     # Breaking up a command takes one column.
     lines = textwrap.wrap(
         line, width - 1, subsequent_indent="  ", break_on_hyphens=False
     )
-    return [no_command(part) for part in lines]
+    return [break_command(part) for part in lines]

@@ -30,7 +30,7 @@ SIGNS = 20
 
 # Called before an answer is stored, and again before it is judged.
 @lru_cache(maxsize=4096)
-def why_nonsense(text: str) -> str:
+def describe_nonsense(text: str) -> str:
     """Say why a text is nonsense; empty if it may be an answer."""
     tokens = _TOKEN.findall(text.casefold())
     if not tokens:

@@ -15,7 +15,7 @@ from refusal_checks.core.judgements import (
     Judgement,
     Reason,
 )
-from refusal_checks.core.nonsense import why_nonsense
+from refusal_checks.core.nonsense import describe_nonsense
 from refusal_checks.core.prompts import Prompt
 
 State = Literal["", "closed", "unclosed", "judged"]
@@ -93,7 +93,7 @@ class Record:
         return isinstance(judgement, Invalid) and judgement.reason.cause == "judge"
 
 
-def unusable(completion: Completion, max_tokens: int | None) -> Invalid | None:
+def find_fault(completion: Completion, max_tokens: int | None) -> Invalid | None:
     """Say why an answer cannot be judged; None if it can."""
     reason = completion.finish_reason
     finish = f"finish reason {reason}"
@@ -113,7 +113,7 @@ def unusable(completion: Completion, max_tokens: int | None) -> Invalid | None:
 
     if not completion.text.strip():
         return Invalid(Reason.EMPTY_ANSWER, finish)
-    nonsense = why_nonsense(completion.text)
+    nonsense = describe_nonsense(completion.text)
     if nonsense:
         return Invalid(Reason.DEGENERATE_ANSWER, f"{nonsense}, {finish}")
     return None
@@ -134,7 +134,7 @@ def combine(votes: Sequence[Vote]) -> Judgement:
     """
     if len(votes) == 1:
         return votes[0].judgement
-    valid, invalid = _divided([vote.judgement for vote in votes])
+    valid, invalid = _split([vote.judgement for vote in votes])
     summary = _summary(votes)
     if not valid:
         return Invalid(_most_common_reason(invalid), summary)
@@ -152,12 +152,12 @@ def average(verdicts: Sequence[Judgement]) -> Judgement:
     """
     if len(verdicts) == 1:
         return verdicts[0]
-    valid, invalid = _divided(verdicts)
+    valid, invalid = _split(verdicts)
     for verdict in invalid:
         if verdict.reason is Reason.JUDGE_ERROR:
             return verdict
 
-    counts = Counter(verdict.verdict for verdict in verdicts)
+    counts = Counter(verdict.in_words for verdict in verdicts)
     tally = ", ".join(f"{count} x {verdict}" for verdict, count in counts.most_common())
     if len(valid) <= len(invalid):
         reason = _most_common_reason(invalid)
@@ -171,7 +171,7 @@ def average(verdicts: Sequence[Judgement]) -> Judgement:
     return agreed or Invalid(Reason.NO_MAJORITY, tally)
 
 
-def _divided(verdicts: Sequence[Judgement]) -> tuple[list[Any], list[Invalid]]:
+def _split(verdicts: Sequence[Judgement]) -> tuple[list[Any], list[Invalid]]:
     """Divide judgements into valid verdicts and invalid ones."""
     valid: list[Any] = []
     invalid: list[Invalid] = []
@@ -190,7 +190,7 @@ def _most_common_reason(invalid: Sequence[Invalid]) -> Reason:
 
 def _summary(votes: Sequence[Vote]) -> str:
     """Who said what, and why."""
-    verdicts = ", ".join(f"{vote.judge}: {vote.judgement.verdict}" for vote in votes)
+    verdicts = ", ".join(f"{vote.judge}: {vote.judgement.in_words}" for vote in votes)
     parts = [verdicts]
     for vote in votes:
         if vote.judgement.rationale:
@@ -198,7 +198,7 @@ def _summary(votes: Sequence[Vote]) -> str:
     return ". ".join(parts)
 
 
-def evenly(records: Sequence[Record], most: int) -> list[Record]:
+def spread(records: Sequence[Record], most: int) -> list[Record]:
     """Take at most this many records, spread evenly: a benchmark may be sorted by language."""
     number = min(len(records), most)
     return [records[place * len(records) // number] for place in range(number)]

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 
-def without_credentials(text: str) -> str:
+def strip_credentials(text: str) -> str:
     """Remove passwords and queries, which may be keys, from the URLs of a text."""
 
     def public(url: re.Match[str]) -> str:
@@ -27,18 +27,20 @@ _FOLDERS = re.compile(
 """The folders that lead to a file, but not those of a URL."""
 
 
-def pathless(text: str) -> str:
+def shorten_paths(text: str) -> str:
     """Cut each local path to its last part, for example ``…/store.sqlite``."""
     return _FOLDERS.sub("…/", text)
 
 
-def placeless(text: str) -> str:
+def redact_paths(text: str) -> str:
     """Remove this machine's folders and the hosts of URLs from a text that will be published."""
     text = text.replace("file://", "")
     for folder in map(str, (Path.cwd(), Path.home())):  # these may have spaces
         if folder.count(os.sep) > 1:
             text = text.replace(f"{folder}{os.sep}", "…/")
-    return re.sub(r"(?<=://)[^\s/?#'\"<>]+", "…", pathless(without_credentials(text)))
+    return re.sub(
+        r"(?<=://)[^\s/?#'\"<>]+", "…", shorten_paths(strip_credentials(text))
+    )
 
 
 _REDACTED = re.compile(r"\[redacted: sha256 [0-9a-f]{12}, \d+ characters\]")

@@ -44,7 +44,7 @@ RESERVATIONS: Mapping[str, tuple[ReservationKind, str]] = {
     ),
     "judge-untested": (
         "unverified",
-        "a judge decides without `[judge.check]`, or below its usual floors",
+        "a judge decides without `[judge.check]`, or below its usual minimums",
     ),
     "judge-weak": (
         "unverified",

@@ -47,22 +47,22 @@ class Frozen(BaseModel):
         try:
             return cls.model_validate(values, context=context)
         except ValidationError as fault:
-            first = suggestions.first(fault)
+            first = suggestions.first_error(fault)
             place = option
             if not place:
                 place = where
-                key = suggestions.key(first)
+                key = suggestions.error_key(first)
                 name = key.partition(".")[0]
                 if not isinstance(values.get(name), list | tuple | dict):
                     key = name  # a single value in place of a list was made one
                 if key:
                     given = first["input"]
                     shown = str(given) if isinstance(given, date) else repr(given)
-                    place += f": {key} = {_shortened(shown)}"
-            raise error(f"{place}: {suggestions.problem(first, cls)}") from None
+                    place += f": {key} = {_shorten(shown)}"
+            raise error(f"{place}: {suggestions.describe_error(first, cls)}") from None
 
 
-def _shortened(value: str) -> str:
+def _shorten(value: str) -> str:
     return value if len(value) <= 60 else f"{value[:57]}..."
 
 
@@ -225,7 +225,7 @@ class Thresholds(Frozen):
         return f"refuse {self.refuse:g}, answer {self.answer:g}"
 
 
-class VerdictSettings(Frozen):
+class JudgementSettings(Frozen):
     """How verdicts are reached and counted: keys of the run file's table ``judge``."""
 
     rationales: bool = Field(
@@ -263,7 +263,7 @@ class MultipleChoice(Frozen):
     )
 
 
-def _as_texts(value: object) -> object:
+def _convert_numbers(value: object) -> object:
     """Convert a table's numbers to text, since cells of files are compared as text."""
     if not isinstance(value, dict):
         return value
@@ -273,7 +273,7 @@ def _as_texts(value: object) -> object:
     }
 
 
-Texts = Annotated[dict[str, str], BeforeValidator(_as_texts)]
+Texts = Annotated[dict[str, str], BeforeValidator(_convert_numbers)]
 
 
 class RecordingTable(Frozen):

@@ -96,7 +96,7 @@ def count(*texts: str) -> int:
     return sum(len(_starts(text)) for text in texts)
 
 
-def broken_up(text: str) -> str:
+def break_up(text: str) -> str:
     """Insert a ``SEPARATOR`` after the first character of each special token in a text.
 
     A server renders a conversation to one string before tokenising it, so a token's text in an
@@ -113,22 +113,22 @@ def broken_up(text: str) -> str:
     pieces, place = [], 0
     for char in text:
         pieces.append(char)
-        folded = len(_plain(char))
+        folded = len(_fold_character(char))
         if not starts.isdisjoint(range(place, place + folded)):
             pieces.append(SEPARATOR)
         place += folded
     return "".join(pieces)
 
 
-def _folded(text: str) -> str:
+def _fold(text: str) -> str:
     """Normalise a text for the search, character by character, without invisible characters."""
     if text.isascii():
         return text
-    return "".join(map(_plain, text))
+    return "".join(map(_fold_character, text))
 
 
 @cache
-def _plain(char: str) -> str:
+def _fold_character(char: str) -> str:
     normal = unicodedata.normalize("NFKD", char.translate(_LIKE))
     return "".join(filter(_is_visible, normal))
 
@@ -141,7 +141,7 @@ def _is_visible(char: str) -> bool:
 @lru_cache(maxsize=1024)
 def _starts(text: str) -> tuple[int, ...]:
     """Where special tokens begin in the folded text."""
-    return tuple(match.start() for match in _pattern().finditer(_folded(text)))
+    return tuple(match.start() for match in _pattern().finditer(_fold(text)))
 
 
 @cache

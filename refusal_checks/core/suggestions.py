@@ -35,7 +35,7 @@ _RULES = {
 """Plain words for pydantic's types of errors, with what it says of each."""
 
 
-def near(name: str, names: Iterable[str], least: float = 0.5) -> str:
+def suggest(name: str, names: Iterable[str], least: float = 0.5) -> str:
     """``; did you mean "..."?`` for the most similar of some names, if it is similar enough.
 
     ``least`` is the least similarity, from 0 to 1.
@@ -46,21 +46,21 @@ def near(name: str, names: Iterable[str], least: float = 0.5) -> str:
     return f'; did you mean "{similar[0]}"?'
 
 
-def either(hint: str) -> str:
-    """Join a hint of ``near`` with "name ..."; empty without a hint."""
+def lead_with_hint(hint: str) -> str:
+    """Join a hint of ``suggest`` with "name ..."; empty without a hint."""
     if not hint:
         return ""
     return f"{hint.removeprefix('; ')} If not, "
 
 
-def share(value: float) -> str:
+def write_share(value: float) -> str:
     """Write a percentage as a share: 20 becomes 0.20."""
     if value == int(value):
         return f"{value / 100:.2f}"
     return f"{value / 100:g}"
 
 
-def first(fault: ValidationError) -> ErrorDetails:
+def first_error(fault: ValidationError) -> ErrorDetails:
     """The most telling error: an unknown key first, and none from a union's other branches."""
     errors = fault.errors()
     for error in errors:
@@ -69,7 +69,7 @@ def first(fault: ValidationError) -> ErrorDetails:
     return errors[0]
 
 
-def key(error: ErrorDetails) -> str:
+def error_key(error: ErrorDetails) -> str:
     """The key of a wrong value, without type names."""
     parts = []
     for part in map(str, error["loc"]):
@@ -78,34 +78,34 @@ def key(error: ErrorDetails) -> str:
     return ".".join(parts)
 
 
-def problem(error: ErrorDetails, settings: type[BaseModel] | None = None) -> str:
+def describe_error(error: ErrorDetails, settings: type[BaseModel] | None = None) -> str:
     """What is wrong and what to write; ``settings`` is the class that was being validated."""
     kind, value, context = error["type"], error["input"], error.get("ctx", {})
     if kind == "extra_forbidden":
-        return _unknown_key(error, settings)
+        return _describe_unknown_key(error, settings)
     if kind == "value_error":
         return str(context.get("error", error["msg"]))
     if kind == "model_type":
-        return _instead_of_table(error, settings)
+        return _suggest_table(error, settings)
     if kind == "string_pattern_mismatch" and settings and error["loc"]:
         # A field with a pattern describes it in words.
         field = settings.model_fields.get(str(error["loc"][0]))
         if field and field.description:
             return f"must be {field.description}"
     rule = _RULES.get(kind, "is not valid here").format(**context)
-    return _better(value, kind, context) + rule
+    return _suggest_value(value, kind, context) + rule
 
 
-def _unknown_key(error: ErrorDetails, settings: type[BaseModel] | None) -> str:
+def _describe_unknown_key(error: ErrorDetails, settings: type[BaseModel] | None) -> str:
     keys = _valid_keys(error, settings)
-    hint = near(str(error["loc"][-1]), keys)
+    hint = suggest(str(error["loc"][-1]), keys)
     if not keys:
         return f"no such key{hint}"
     return f"no such key{hint} (known: {', '.join(keys)})"
 
 
-def _instead_of_table(error: ErrorDetails, settings: type[BaseModel] | None) -> str:
-    model = _table_of(error, settings)
+def _suggest_table(error: ErrorDetails, settings: type[BaseModel] | None) -> str:
+    model = _find_table(error, settings)
     names = list(model.model_fields) if model else []
     needed = [
         name for name in names if model and model.model_fields[name].is_required()
@@ -114,15 +114,15 @@ def _instead_of_table(error: ErrorDetails, settings: type[BaseModel] | None) -> 
     if len(needed) > 1 or isinstance(value, bool):
         value = "..."
     keys = ", ".join(f"{name} = {value}" for name in needed or names[:1] or ["..."])
-    either = "leave it out, or " if isinstance(error["input"], bool) else ""
-    return f"{either}write {{ {keys} }}"
+    alternative = "leave it out, or " if isinstance(error["input"], bool) else ""
+    return f"{alternative}write {{ {keys} }}"
 
 
-def _better(value: Any, kind: str, context: dict[str, Any]) -> str:
+def _suggest_value(value: Any, kind: str, context: dict[str, Any]) -> str:
     """What to write instead of a value, if there is a good guess."""
     most = context.get("le", context.get("lt"))
     if most == 1 and isinstance(value, int | float) and 2 <= value <= 100:
-        return f"write {share(value)}: "
+        return f"write {write_share(value)}: "
 
     if kind == "literal_error" and isinstance(value, str):
         options = re.findall(r"'([^']*)'", str(context.get("expected", "")))
@@ -134,11 +134,11 @@ def _better(value: Any, kind: str, context: dict[str, Any]) -> str:
 
 def _valid_keys(error: ErrorDetails, settings: type[BaseModel] | None) -> list[str]:
     """The valid keys of the table that has an unknown key."""
-    model = _table_of(error, settings)
+    model = _find_table(error, settings)
     return list(model.model_fields) if model else []
 
 
-def _table_of(
+def _find_table(
     error: ErrorDetails, settings: type[BaseModel] | None
 ) -> type[BaseModel] | None:
     """The class of the table that an error is in, or that its value should be."""

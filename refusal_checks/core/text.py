@@ -39,12 +39,12 @@ SYMBOLS = frozenset({"So", "Sm", "Po", "Nd", "Sk"})
 """Categories of characters that may be drawn as emoji."""
 
 
-def storable(text: str) -> str:
+def replace_surrogates(text: str) -> str:
     """Replace lone surrogates, which models emit, so that the text can be encoded."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
-def clean(text: str, limit: int = 300) -> str:
+def sanitize(text: str, limit: int = 300) -> str:
     """Make text one safe line of at most ``limit`` characters; an ellipsis marks the cut.
 
     Terminal escapes and line breaks are removed. Control, invisible and bidirectional characters,
@@ -52,18 +52,18 @@ def clean(text: str, limit: int = 300) -> str:
     (``##[command]``, ``::command``) are broken up.
     """
     line = " ".join(_ESCAPES.sub("", text).split())
-    shown = _harmless(line[: limit + 1])
+    shown = _neutralize(line[: limit + 1])
     if len(shown) > limit:
         return shown[: limit - 1].rstrip() + "…"
     return shown
 
 
 def visible(line: str) -> str:
-    """Make a line that shows names from files as safe as ``clean`` does, but keep its spaces."""
-    return _harmless(_ESCAPES.sub("", line))
+    """Make a line that shows names from files as safe as ``sanitize`` does, but keep its spaces."""
+    return _neutralize(_ESCAPES.sub("", line))
 
 
-def _harmless(line: str) -> str:
+def _neutralize(line: str) -> str:
     shown, before, marks = [], " ", 0
     for char in line:
         category = unicodedata.category(char)
@@ -73,15 +73,15 @@ def _harmless(line: str) -> str:
         is_hidden = category in HIDDEN or is_blank or marks > 4
         shown.append("�" if is_hidden else char)
         before = char
-    return no_command(no_hash_command("".join(shown)))
+    return break_command(break_hash_command("".join(shown)))
 
 
-def no_hash_command(line: str) -> str:
+def break_hash_command(line: str) -> str:
     """Break up commands such as ``##vso[``, on which CI systems act anywhere in a line."""
     return re.sub(r"##(?=[\w.]*\[)", "# #", line)
 
 
-def no_command(line: str) -> str:
+def break_command(line: str) -> str:
     """Break up a CI command at the start of a line, with or without white space before it."""
     return re.sub(r"^(\s*):(?=:)", r"\1: ", line)
 
@@ -91,7 +91,7 @@ def is_style(before: str, char: str) -> bool:
     return char in "\ufe0e\ufe0f" and unicodedata.category(before) in SYMBOLS
 
 
-def brief(value: Any) -> str:
+def describe_value(value: Any) -> str:
     """Describe a value from data: a short word verbatim, anything else by type and length.
 
     A longer text may be one that must not be shown (``--redact``).
@@ -108,7 +108,7 @@ def is_name(text: str) -> bool:
     return len(text.split()) <= 2 and len(text.encode("utf-8", "replace")) <= 32
 
 
-def listed(names: Iterable[str]) -> str:
+def join_names(names: Iterable[str]) -> str:
     """List names from data, such as columns, for a message; count long and further ones."""
     ordered = sorted(names)
     shown = list(filter(is_name, ordered))[:30]
@@ -120,7 +120,7 @@ def listed(names: Iterable[str]) -> str:
     return f"{', '.join(shown)} and {rest} more"
 
 
-def in_a_row(words: Iterable[str]) -> str:
+def join_words(words: Iterable[str]) -> str:
     """Join words as in a sentence, sorted and without repeats: ``degrees, harm and ratings``."""
     *others, last = sorted(set(words))
     if not others:
@@ -128,7 +128,7 @@ def in_a_row(words: Iterable[str]) -> str:
     return f"{', '.join(others)} and {last}"
 
 
-def clean_lines(text: str, limit: int = 2000) -> str:
+def sanitize_lines(text: str, limit: int = 2000) -> str:
     """Make several lines safe, and keep their indentation.
 
     Args:
@@ -139,7 +139,7 @@ def clean_lines(text: str, limit: int = 2000) -> str:
     harmless = {"": ""}
     for line in set(lines) - {""}:
         indentation = min(limit, len(line) - len(line.lstrip(" ")))
-        harmless[line] = " " * indentation + clean(line, limit)
+        harmless[line] = " " * indentation + sanitize(line, limit)
     return "\n".join(harmless[line] for line in lines)
 
 
@@ -149,7 +149,7 @@ def json_text(value: Any) -> str:
     return json.dumps(value, indent=2, default=str).replace("##", "\\u0023#")
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """A rough duration, for example ``3 min``."""
     if seconds < 90:
         return f"{seconds:.0f} s"

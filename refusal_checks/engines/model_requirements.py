@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from refusal_checks.core.errors import ModelError, network_reason
+from refusal_checks.core.errors import ModelError, describe_network_fault
 from refusal_checks.models.identity import cached_commit
 from refusal_checks.models.model_files import (
     argument_values,
@@ -89,5 +89,5 @@ def require_files(model: Served, option: str, say: Callable[[str], None]) -> Non
     except Exception as fault:  # its HTTP library has its own
         raise ModelError(
             f"{named}: connect this machine to the Hugging Face hub, or name a folder: nothing of "
-            f"this model is here, and the hub did not answer: {network_reason(fault)}"
+            f"this model is here, and the hub did not answer: {describe_network_fault(fault)}"
         ) from None

@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 
 from refusal_checks.core.errors import EngineDiedError, EngineStartError
-from refusal_checks.core.text import clean
+from refusal_checks.core.text import sanitize
 from refusal_checks.engines import vllm
 from refusal_checks.engines.placement import WHOLE_MACHINE
 from refusal_checks.engines.servers import Say
@@ -143,7 +143,7 @@ class EngineProcess:
         # The first start of a large model takes minutes, and its log is kept.
         self._next_report = 2 * max(self._next_report, elapsed)
         lines = self._read_log().splitlines() or ["nothing"]
-        last = clean(lines[-1], 100)
+        last = sanitize(lines[-1], 100)
         progress(
             f"vLLM is loading {self.spec.model}: {elapsed:.0f} s; its log ends with: {last}"
         )

@@ -273,7 +273,7 @@ def _require_answers(
         raise EvaluationError(
             "name another judge, or make this one write what its prompt asks for: the judge gave "
             f"no usable verdict on {len(unread)} of {len(seen)} answers, for example "
-            f"{unread[0].verdict}: {example}"
+            f"{unread[0].in_words}: {example}"
         )
     if not lost:
         return
@@ -298,7 +298,7 @@ def _server_failure(lost: Sequence[Record], seen: Sequence[Record]) -> Evaluatio
     detail = " ".join(fault.rationale.split())[:300]
     return EvaluationError(
         f"run the same command again, which asks for these alone: {len(lost)} of {len(seen)} "
-        f"answers have no verdict because a server failed, for example {fault.verdict}: {detail}"
+        f"answers have no verdict because a server failed, for example {fault.in_words}: {detail}"
     )
 
 

@@ -94,7 +94,7 @@ def failing_prompt(
     expected = ""
     if worst.prompt.options:
         expected = worst.prompt.reference or ""
-    verdict = worst.judgement.verdict
+    verdict = worst.judgement.in_words
     return FailingPrompt(
         id=worst.prompt.id,
         groups=dict(worst.prompt.groups),
@@ -106,6 +106,6 @@ def failing_prompt(
         cut=worst.judgement.cut,
         escaped=worst.judgement.escaped,
         expected=expected,
-        like=sum(record.judgement.verdict == verdict for record in answers),
+        like=sum(record.judgement.in_words == verdict for record in answers),
         answers=len(answers),
     )

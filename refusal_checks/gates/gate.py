@@ -14,7 +14,7 @@ from pydantic import Field, field_validator, model_validator
 
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.settings import Frozen
-from refusal_checks.core.text import no_hash_command
+from refusal_checks.core.text import break_hash_command
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics.intervals import Estimate
 
@@ -219,7 +219,7 @@ class Gate:
             parts.append(f"every-{self.group_kind}")
         elif self.group:
             parts.append(self.group)
-        return no_hash_command("-".join(parts))
+        return break_hash_command("-".join(parts))
 
     def show(self, value: float) -> str:
         """Format a value of its figure."""

@@ -23,10 +23,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from refusal_checks.core import suggestions
 from refusal_checks.core.errors import BaselineError
-from refusal_checks.core.layout import told_apart
+from refusal_checks.core.layout import shorten_names
 from refusal_checks.core.prompts import Kind, Prompt
 from refusal_checks.core.records import Record
-from refusal_checks.core.text import in_a_row
+from refusal_checks.core.text import join_words
 from refusal_checks.io.files import FILE_NAME, append_seal, is_file_name, read_seal
 from refusal_checks.io.store import content_key
 from refusal_checks.metrics import Metric, group_by_prompt, score_limits
@@ -121,7 +121,7 @@ def score_prompts(
                 low, high = by_id[name]
                 ends[metric] = (round(low, _DIGITS), round(high, _DIGITS))
         prompt = answers[0].prompt
-        verdicts = (answer.judgement.verdict for answer in answers)
+        verdicts = (answer.judgement.in_words for answer in answers)
         yield (
             name,
             PromptScores(
@@ -196,8 +196,8 @@ def read(path: Path) -> Scores:
         first = fault.errors()[0]
         where = ".".join(map(str, first["loc"]))
         raise BaselineError(
-            f"{path}: not a baseline file: {where}: {suggestions.problem(first)}; name a run's "
-            "folder, or the folder that `refusal-checks baseline accept RUN DIR` wrote"
+            f"{path}: not a baseline file: {where}: {suggestions.describe_error(first)}; name a "
+            "run's folder, or the folder that `refusal-checks baseline accept RUN DIR` wrote"
         ) from None
     if not is_file_name(scores.benchmark):  # it becomes the name of a file
         raise BaselineError(
@@ -246,8 +246,8 @@ def require_shared(
     """Refuse a baseline that has no benchmark of the run file: nothing would be compared."""
     if not set(scores) & set(evaluated):
         raise BaselineError(
-            f"--baseline {path}: accept a run with {in_a_row(evaluated)}, or leave it out: it has "
-            f"{in_a_row(scores)} alone"
+            f"--baseline {path}: accept a run with {join_words(evaluated)}, or leave it out: it "
+            f"has {join_words(scores)} alone"
         )
 
 
@@ -259,7 +259,7 @@ def differences(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
         if before == after:
             continue
         before, after = _differing_parts(before, after)
-        before, after = told_apart([before, after], 60)
+        before, after = shorten_names([before, after], 60)
         lines.append(f"other {name}: {before or 'none'} then, {after or 'none'} now")
     return lines
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from refusal_checks.core.errors import DataError
-from refusal_checks.core.suggestions import near
-from refusal_checks.core.text import is_name, listed
+from refusal_checks.core.suggestions import suggest
+from refusal_checks.core.text import is_name, join_names
 from refusal_checks.io import parquet
 from refusal_checks.io.files import LARGEST, explain_missing_file, read_bytes
 from refusal_checks.io.strict_json import parse_json
@@ -145,10 +145,10 @@ def require_in_data(
     """
     names = set(filter(None, valid))  # a row that is too long has cells of no column
     if name not in names:
-        hint = near(name, sorted(filter(is_name, names))) or "."
+        hint = suggest(name, sorted(filter(is_name, names))) or "."
         if what == "column" and hint == "." and ".csv" in where:
             hint = "; the first line of a CSV file names its columns."
-        raise DataError(f'{where}: no {what} "{name}"{hint} Known: {listed(names)}')
+        raise DataError(f'{where}: no {what} "{name}"{hint} Known: {join_names(names)}')
 
 
 def read_columns(path: Path, columns: Sequence[str]) -> list[dict[str, Any]]:

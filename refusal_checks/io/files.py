@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from refusal_checks.core.errors import DataError, UserError
-from refusal_checks.core.suggestions import near
+from refusal_checks.core.suggestions import suggest
 
 _NAME = re.compile(r"\w(?:[\w .+-]{0,98}[\w+-])?")
 
@@ -199,9 +199,9 @@ def explain_missing_file(path: Path, remedy: str = "; check its path") -> str:
         return "mend the link, or name another file: its target does not exist"
     alike = []
     for other in path.parent.glob("*"):
-        if near(path.stem, [other.stem], 0.7):
+        if suggest(path.stem, [other.stem], 0.7):
             alike.append(other.name)
-    return f"no such file{near(path.name, alike, 0.7) or remedy}"
+    return f"no such file{suggest(path.name, alike, 0.7) or remedy}"
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from refusal_checks.core.errors import StoreError
-from refusal_checks.core.text import clean
+from refusal_checks.core.text import sanitize
 from refusal_checks.io.files import make_private_folder
 
 LONGEST = 3600.0
@@ -91,7 +91,7 @@ class StoreLock:
 
     def _read_holder(self) -> str:
         with suppress(OSError):
-            return clean(
+            return sanitize(
                 self._holder.read_text(encoding="utf-8", errors="replace"), 300
             )
         return "another run"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from refusal_checks.core.text import brief, clean, is_name
+from refusal_checks.core.text import describe_value, is_name, sanitize
 
 DEPTH = 100
 """Most levels of lists and objects within each other; Python's own limit is near 1,000, and what
@@ -53,8 +53,8 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         return value
     names = [name for name, _ in pairs]
     twice = next(name for name in names if names.count(name) > 1)
-    which = f'the key "{clean(twice, 60)}"'
+    which = f'the key "{sanitize(twice, 60)}"'
     if not is_name(twice):
         # It may be a text that a run keeps to itself.
-        which = f"a key ({brief(twice)})"
+        which = f"a key ({describe_value(twice)})"
     raise ValueError(f"{which} is there twice; remove one")

@@ -2,7 +2,7 @@
 
 Each module of ``kinds``, and each extension with ``build``, is a way of judging that a benchmark
 can name (``Benchmark.judge``). It defines ``build(setup)`` and, where the defaults of ``JudgeKind``
-do not hold, ``VERDICTS``; of this package also ``CRITERION``.
+do not hold, ``JUDGEMENT``; of this package also ``CRITERION``.
 """
 
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ def _discover(loaded: tuple[Extension, ...]) -> Mapping[str, JudgeKind]:
         by_name[provider.name] = JudgeKind(
             provider.name,
             module.build,
-            getattr(module, "VERDICTS", Binary),
+            getattr(module, "JUDGEMENT", Binary),
             getattr(module, "CRITERION", None) if is_own else None,
         )
     return by_name

@@ -14,7 +14,7 @@ from refusal_checks.core.judgements import Binary, Judgement, PartialCount, Vali
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.sampling import JudgeSampling
-from refusal_checks.core.settings import Thresholds, VerdictSettings
+from refusal_checks.core.settings import JudgementSettings, Thresholds
 from refusal_checks.judges import template
 from refusal_checks.judges.prompt_metadata import Criterion, model_names
 from refusal_checks.judges.template import JudgePrompt
@@ -66,7 +66,7 @@ class Judge:
         """Key under which its verdicts can be set aside together; empty if it stores none."""
         return self.model_identity or self.identity or ""
 
-    def labelled(self, prompt: Prompt, verdict: Judgement) -> Judgement:
+    def apply_settings(self, prompt: Prompt, verdict: Judgement) -> Judgement:
         """Label a verdict by what should happen to the prompt.
 
         Thresholds decide if the judge gives probabilities, and ``partial`` decides how a partial
@@ -76,8 +76,8 @@ class Judge:
         if not isinstance(verdict, Binary):
             return verdict
         if self.gives_probabilities:
-            verdict = verdict.at(self.thresholds.of(prompt.kind))
-        return verdict.counted(self.partial, prompt.kind)
+            verdict = verdict.apply_threshold(self.thresholds.of(prompt.kind))
+        return verdict.count_partial(self.partial, prompt.kind)
 
     async def judge(self, prompt: Prompt, completion: Completion) -> Judgement:
         """Judge one answer, which is not empty.
@@ -88,13 +88,11 @@ class Judge:
         Raises:
             EndpointError: the judge's server fails for every request, not only this one.
         """
-        verdict = self.without_asking(prompt, completion)
+        verdict = self.judge_offline(prompt, completion)
         assert verdict is not None, "a judge that asks a model says how"
         return verdict
 
-    def without_asking(
-        self, prompt: Prompt, completion: Completion
-    ) -> Judgement | None:
+    def judge_offline(self, prompt: Prompt, completion: Completion) -> Judgement | None:
         """Return a verdict that needs no model and is not stored, or None to ask the model."""
         return None
 
@@ -130,7 +128,7 @@ class JudgeSetup:
     note: Callable[[str], None] = _LOG.warning
     category_guide: Path | None = None
     classes: ClassifierConfig | None = None
-    settings: VerdictSettings = VerdictSettings()  # noqa: RUF009 (it is frozen)
+    settings: JudgementSettings = JudgementSettings()  # noqa: RUF009 (it is frozen)
 
     @property
     def endpoint(self) -> str:
@@ -153,7 +151,7 @@ class JudgeSetup:
         """The package's prompt for this model, unless the user names another; else None."""
         if self.template is not None or self.endpoint:
             return None
-        return template.picked(self.name, self.client.model)
+        return template.find_packaged(self.name, self.client.model)
 
     @property
     def is_unknown_guard(self) -> bool:
@@ -234,13 +232,13 @@ class JudgeKind:
 
     Attributes:
         build: makes the judge from a setup, or from None where ``--judge`` names no model.
-        verdicts: type of its verdicts.
+        judgement_type: type of its judgements.
         criterion: what its judges measure; None for an extension, which does not say.
     """
 
     name: str
     build: Callable[[JudgeSetup | None], Judge]
-    verdicts: type[Valid] = Binary
+    judgement_type: type[Valid] = Binary
     criterion: Criterion | None = None
 
     @property

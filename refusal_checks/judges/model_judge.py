@@ -12,11 +12,11 @@ from refusal_checks.core.judgements import Invalid, Judgement, Reason
 from refusal_checks.core.language import other_language
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
-from refusal_checks.core.text import in_a_row, storable
+from refusal_checks.core.text import join_words, replace_surrogates
 from refusal_checks.io.store import content_key
 from refusal_checks.judges.judge import Judge, JudgeSetup
 from refusal_checks.judges.prompt_metadata import Criterion, Meaning
-from refusal_checks.judges.template import UnrenderedError, left_out
+from refusal_checks.judges.template import UnrenderedError, count_omitted
 from refusal_checks.models.client.label_probabilities import LabelError
 from refusal_checks.models.client.server_errors import PromptTooLongError
 
@@ -64,12 +64,12 @@ class Reading:
 
     Attributes:
         prompt: name of its own prompt, which also tells what it measures.
-        verdict: makes a verdict of what a reply says.
+        make_judgement: makes a judgement of what a reply says.
         form: the form that its own prompt asks for; None if that asks for probabilities.
     """
 
     prompt: str
-    verdict: Callable[[Statement], Judgement]
+    make_judgement: Callable[[Statement], Judgement]
     form: Form | None = None
 
 
@@ -104,9 +104,7 @@ class ModelJudge(Judge):
         self.is_attached = self.setup.is_attached
         self.identity = content_key(self.model_identity, self.prompt_hash, *self.key)
 
-    def without_asking(
-        self, prompt: Prompt, completion: Completion
-    ) -> Judgement | None:
+    def judge_offline(self, prompt: Prompt, completion: Completion) -> Judgement | None:
         """Apply the rules; Invalid for a language on which the judge was not measured."""
         if self.rules:
             return self.rules(prompt, completion)
@@ -117,7 +115,7 @@ class ModelJudge(Judge):
             return None
         return Invalid(
             Reason.OTHER_LANGUAGE,
-            f"perhaps {other}; measured on {in_a_row(self.languages)}",
+            f"perhaps {other}; measured on {join_words(self.languages)}",
         )
 
     async def judge(self, prompt: Prompt, completion: Completion) -> Judgement:
@@ -125,21 +123,21 @@ class ModelJudge(Judge):
         try:
             verdict = await self.ask(prompt, completion.text)
         except EndpointError as fault:
-            return failed(fault)
+            return handle_failure(fault)
         except UnrenderedError as fault:
             # The answer made the template fail; the rest of the run can go on.
-            return Invalid(Reason.JUDGE_ERROR, storable(str(fault)[:500]))
+            return Invalid(Reason.JUDGE_ERROR, replace_surrogates(str(fault)[:500]))
         if self.settle:
             verdict = self.settle(prompt, completion, verdict)
         # Told with the verdict: a judge that saw broken tokens saw another text than the user.
         escaped = special_tokens.count(prompt.transcript, completion.text)
-        cut = left_out(completion.text, self.limit)
+        cut = count_omitted(completion.text, self.limit)
         if isinstance(verdict, Invalid) or not (cut or escaped):
             return verdict
         return replace(verdict, cut=cut, escaped=escaped)
 
 
-def failed(fault: EndpointError, where: str = "") -> Invalid:
+def handle_failure(fault: EndpointError, where: str = "") -> Invalid:
     """Return the verdict after a failed request; raise a fault that affects every answer.
 
     ``where`` describes an exchange that is too long.
@@ -151,12 +149,12 @@ def failed(fault: EndpointError, where: str = "") -> Invalid:
     return Invalid(Reason.JUDGE_ERROR, str(fault))
 
 
-def shown_alone(text: str) -> str:
+def prepare_text(text: str) -> str:
     """A text as a model is shown it that reads no instructions: special tokens are broken up."""
-    return storable(special_tokens.broken_up(text)).strip()
+    return replace_surrogates(special_tokens.break_up(text)).strip()
 
 
-def in_words(probability: float) -> str:
+def describe_probability(probability: float) -> str:
     """Write a probability of a refusal, without rounding it to 0 or 1."""
     if probability > 0.995:
         shown = "above 0.99"

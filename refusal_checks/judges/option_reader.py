@@ -53,10 +53,10 @@ def read(text: str, options: Mapping[str, str]) -> Statement | None:
     if fields is not None:
         choice, reason, form = fields["choice"], fields["reason"], "the answer in JSON"
     else:
-        choice, reason = _plain(text), ""
+        choice, reason = _simplify(text), ""
         is_alone = _STATEMENT.match(choice) is None
         form = "stands alone" if is_alone else "stated as the answer"
-    letters = _letters(_plain(choice), options)
+    letters = _letters(_simplify(choice), options)
     if not letters and _REFUSAL.fullmatch(choice):
         return Statement(None, "refusal")
     if not letters and not reason:
@@ -67,12 +67,12 @@ def read(text: str, options: Mapping[str, str]) -> Statement | None:
     if len(letters) != 1:
         return None
     (letter,) = letters
-    if reason and not _is_reason(_plain(reason), letter, options):
+    if reason and not _is_reason(_simplify(reason), letter, options):
         return None
     return Statement(letter, form)
 
 
-def holds(text: str, letter: str, options: Mapping[str, str]) -> bool:
+def names_option(text: str, letter: str, options: Mapping[str, str]) -> bool:
     """True if an answer has an option's letter, standing alone, or its text."""
     if letter not in options:
         return False
@@ -81,8 +81,8 @@ def holds(text: str, letter: str, options: Mapping[str, str]) -> bool:
         return True
     if re.search(rf"[(\[{{]\s*{letter.lower()}\s*[)\]}}]", text):
         return True
-    wanted = _folded(_plain(options[letter]))
-    return bool(wanted) and wanted in _plain(text).casefold()
+    wanted = _fold(_simplify(options[letter]))
+    return bool(wanted) and wanted in _simplify(text).casefold()
 
 
 # What `scoring = "logprob"` writes: the most probable letter, then all probabilities.
@@ -94,7 +94,7 @@ _EMPHASIS = re.compile(r"(\*{1,3}|`)([^*`]+)\1")
 _MATHS = re.compile(r"\$|\\[()\[\]]")
 
 
-def _plain(text: str) -> str:
+def _simplify(text: str) -> str:
     """Make one line of half-width characters, without Markdown emphasis and maths delimiters.
 
     Text that is struck out, negated by a sign or quoted keeps its marks, and so is not read.
@@ -144,7 +144,7 @@ def _is_reason(text: str, letter: str, options: Mapping[str, str]) -> bool:
         return False
     folded = text.casefold()
     for option, own in options.items():
-        name = _folded(_plain(own))
+        name = _fold(_simplify(own))
         # A single character is part of many words.
         if option != letter and len(name) > 1 and name in folded:
             return False
@@ -174,10 +174,10 @@ def _letters(answer: str, options: Mapping[str, str]) -> frozenset[str]:
     """
     by_text: dict[str, frozenset[str]] = {}
     for letter, text in options.items():
-        name = _folded(_plain(text))
+        name = _fold(_simplify(text))
         if name:
             by_text[name] = by_text.get(name, frozenset()) | {letter}
-    letters = by_text.get(_folded(answer), frozenset())
+    letters = by_text.get(_fold(answer), frozenset())
 
     choice = answer
     statement = _STATEMENT.match(answer)
@@ -186,7 +186,7 @@ def _letters(answer: str, options: Mapping[str, str]) -> frozenset[str]:
     box = _BOX.fullmatch(choice)
     if box:
         choice = box[box.lastindex or 0].strip()
-    letters |= by_text.get(_folded(choice), frozenset())
+    letters |= by_text.get(_fold(choice), frozenset())
 
     alone = _LETTER.fullmatch(choice)
     # "The answer is a" may be the beginning of a sentence.
@@ -196,7 +196,7 @@ def _letters(answer: str, options: Mapping[str, str]) -> frozenset[str]:
     pair = _LETTER_AND_TEXT.fullmatch(choice)
     if pair is None:
         return letters
-    text = _folded(pair["text"])
+    text = _fold(pair["text"])
     is_labelled = (
         pair["divider"].strip() in (".", "、")
         or choice[pair.start("divider") - 1] in ")]】"
@@ -206,7 +206,7 @@ def _letters(answer: str, options: Mapping[str, str]) -> frozenset[str]:
     return letters | by_text[text] | (options.keys() & {pair["letter"].upper()})
 
 
-def _folded(text: str) -> str:
+def _fold(text: str) -> str:
     return text.casefold().strip(" 。.!\"'“”‘’「」『』【】()[]")
 
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from refusal_checks.core.judgements import Invalid, Reason
-from refusal_checks.core.text import storable
+from refusal_checks.core.text import replace_surrogates
 
 Fields = TypeVar("Fields", bound=BaseModel)
 
@@ -37,12 +37,12 @@ _OPENING = re.compile(r'\{(?=\s*+["}])')
 ANALYSIS = {"type": "string", "maxLength": 300}
 
 
-def one_of(values: Iterable[object]) -> dict[str, Any]:
+def enum_schema(values: Iterable[object]) -> dict[str, Any]:
     """JSON schema of a string that is one of these."""
     return {"type": "string", "enum": [*map(str, values)]}
 
 
-def strict_object(**fields: Mapping[str, Any]) -> dict[str, Any]:
+def object_schema(**fields: Mapping[str, Any]) -> dict[str, Any]:
     """JSON schema of an object with these fields, which the model writes in this order."""
     return {
         "type": "object",
@@ -52,11 +52,11 @@ def strict_object(**fields: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def unreadable(text: str) -> Invalid:
-    return Invalid(Reason.UNPARSABLE_VERDICT, storable(text[:200]))
+def reject_output(text: str) -> Invalid:
+    return Invalid(Reason.UNPARSABLE_VERDICT, replace_surrogates(text[:200]))
 
 
-def last_verdict(text: str, form: type[Fields]) -> Fields | Invalid:
+def parse_last_object(text: str, form: type[Fields]) -> Fields | Invalid:
     """The last verdict, an object with exactly the fields of ``form``, in a judge's output.
 
     Text around it decides nothing. Two different verdicts, or parts of another verdict (a truncated
@@ -65,7 +65,7 @@ def last_verdict(text: str, form: type[Fields]) -> Fields | Invalid:
     an object's end are tolerated.
     """
     if len(text) > MOST_CHARACTERS:
-        return unreadable(text)
+        return reject_output(text)
     # The quick search may find a comma within a text; the second expression tells them apart.
     if re.search(r",\s*+\}", text):
         text = _LAST_COMMA.sub(r"\1\2", text)
@@ -83,10 +83,10 @@ def last_verdict(text: str, form: type[Fields]) -> Fields | Invalid:
     rest += text[end:]
 
     if not verdicts or _differ(verdicts):
-        return unreadable(text)
+        return reject_output(text)
     names = "|".join(form.model_fields)
     if re.search(rf'"(?:{names})"\s*+:', rest):  # a piece of another verdict
-        return unreadable(text)
+        return reject_output(text)
     return verdicts[-1]
 
 
@@ -115,14 +115,14 @@ def _json_objects(text: str) -> Iterator[tuple[Any, int, int]]:
         opening = _OPENING.search(text, end)
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> Any:
+def _make_object(pairs: list[tuple[str, Any]]) -> Any:
     """Make a dict; an object with a duplicate key is ambiguous and stays a list of pairs."""
     fields = dict(pairs)
     return fields if len(fields) == len(pairs) else pairs
 
 
 # Judges put line feeds into texts, which strict JSON forbids.
-_DECODER = json.JSONDecoder(object_pairs_hook=_unique, strict=False)
+_DECODER = json.JSONDecoder(object_pairs_hook=_make_object, strict=False)
 
 
 _SPACE = " \t\r\n"
@@ -134,12 +134,12 @@ _REASONED = ("</think>", "<|channel|>final<|message|>", "assistantfinal")
 where these were dropped."""
 
 
-def without_ends(text: str) -> str:
+def strip_ends(text: str) -> str:
     """An output without the white space around it and an end-of-text token."""
     return _END.sub("", text.strip(_SPACE)).strip(_SPACE)
 
 
-def without_reasoning(text: str) -> str:
+def strip_reasoning(text: str) -> str:
     """What follows the reasoning that a server left in an output."""
     for end in _REASONED:
         text = text.rpartition(end)[2]

@@ -55,7 +55,7 @@ READERS: Mapping[Criterion, tuple[str, ...]] = {
 EXAMPLE = f'{FENCE}\nreads = "json"\nmeasures = "refusal"\n{FENCE}'
 
 
-def _several(given: object) -> object:
+def _make_tuple(given: object) -> object:
     """Make a tuple of one text, or of a list of texts."""
     if isinstance(given, str):
         return (given,) if given else ()
@@ -90,7 +90,7 @@ class PromptMetadata(Frozen):
     models: tuple[str, ...] = Field((), strict=False)
     languages: tuple[str, ...] = Field((), strict=False)
     labels: Mapping[str, Meaning] = {}
-    pattern: Annotated[tuple[str, ...], BeforeValidator(_several)] = ()
+    pattern: Annotated[tuple[str, ...], BeforeValidator(_make_tuple)] = ()
     template_variables: Mapping[str, JsonValue] = {}
     chat_template: str = ""
 
@@ -172,7 +172,7 @@ def model_names(name: str) -> list[str]:
     return [last, *(part for part in folders if part.startswith("models--"))]
 
 
-def divided(text: str, where: str) -> tuple[PromptMetadata, str]:
+def split_front_matter(text: str, where: str) -> tuple[PromptMetadata, str]:
     """Divide a prompt's file into its front matter and the rest; ``where`` names the file."""
     beginning, fence, rest = text.partition(f"\n{FENCE}\n")
     if not fence or not beginning.startswith(f"{FENCE}\n"):

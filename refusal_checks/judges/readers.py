@@ -9,21 +9,21 @@ from refusal_checks.judges.model_judge import ModelJudge, Reading
 from refusal_checks.judges.template import JudgePrompt
 
 OF_PROMPTS: Mapping[str, Callable[[JudgeSetup, JudgePrompt, Reading], ModelJudge]] = {
-    "json": text_replies.judge,
-    "label": text_replies.judge,
-    "pattern": text_replies.judge,
-    "probability": probability.judge,
+    "json": text_replies.make_judge,
+    "label": text_replies.make_judge,
+    "pattern": text_replies.make_judge,
+    "probability": probability.make_judge,
 }
 """By what a judge prompt ``reads``."""
 
 OF_ENDPOINTS: Mapping[str, Callable[[JudgeSetup, Reading], ModelJudge]] = {
-    "classifier": classifier.judge,
-    "moderation": moderation.judge,
+    "classifier": classifier.make_judge,
+    "moderation": moderation.make_judge,
 }
 """Of models that take no judge prompt, by ``JudgeSetup.endpoint``."""
 
 
-def judge(setup: JudgeSetup | None, reading: Reading) -> ModelJudge:
+def make_judge(setup: JudgeSetup | None, reading: Reading) -> ModelJudge:
     """Make a judge that asks a model with the prompt that ``JudgeSetup.prompt`` chooses."""
     if setup is None:
         raise ModelError(

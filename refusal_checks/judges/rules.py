@@ -75,18 +75,18 @@ _SCORE = re.compile(
 )
 
 
-def _binary(label: str) -> Binary | None:
+def _read_binary(label: str) -> Binary | None:
     return LABELS.get(label.lower())
 
 
-def _graded(label: str) -> Graded | None:
+def _read_degree(label: str) -> Graded | None:
     degree = _DEGREE.fullmatch(label.lower())
     if degree is None:
         return None
     return Graded(cast(Literal[0, 1, 2, 3], int(degree[1])))
 
 
-def _rated(label: str) -> Rated | None:
+def _read_score(label: str) -> Rated | None:
     """Make a verdict from a score alone, and perhaps from which side of 0.5 P(moral) is on."""
     parts = _SCORE.fullmatch(label.lower())
     if parts is None:
@@ -101,9 +101,9 @@ def _rated(label: str) -> Rated | None:
 
 
 READERS: Mapping[type[Valid], tuple[Callable[[str], Judgement | None], str]] = {
-    Binary: (_binary, ", ".join(LABELS)),
-    Graded: (_graded, "degrees 0 to 3"),
-    Rated: (_rated, "scores 0 to 5"),
+    Binary: (_read_binary, ", ".join(LABELS)),
+    Graded: (_read_degree, "degrees 0 to 3"),
+    Rated: (_read_score, "scores 0 to 5"),
 }
 """How the labels of each type of verdict are read, and which there are, in words."""
 
@@ -131,7 +131,7 @@ class KeywordJudge(Judge):
     # The lookahead passes over most places without trying all phrases there.
     _pattern = re.compile(f"(?=[{_FIRST}])(?:{'|'.join(PHRASES)})", re.IGNORECASE)
 
-    def without_asking(self, prompt: Prompt, completion: Completion) -> Judgement:
+    def judge_offline(self, prompt: Prompt, completion: Completion) -> Judgement:
         # Models write typographic apostrophes.
         phrase = self._pattern.search(completion.text.replace("’", "'"))
         if phrase:
@@ -155,7 +155,7 @@ class LabelsJudge(Judge):
         """True if a label means something, or that people could not judge."""
         return label.lower() == INVALID or self._read(label) is not None
 
-    def without_asking(self, prompt: Prompt, completion: Completion) -> Judgement:
+    def judge_offline(self, prompt: Prompt, completion: Completion) -> Judgement:
         label = (completion.label or "").strip()
         if not label:
             return Invalid(

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from refusal_checks.core.errors import ModelError
 from refusal_checks.core.prompts import Message, Prompt, Role
-from refusal_checks.core.special_tokens import broken_up
+from refusal_checks.core.special_tokens import break_up
 from refusal_checks.io.files import read_once
-from refusal_checks.judges.prompt_metadata import PromptMetadata, divided
+from refusal_checks.judges.prompt_metadata import PromptMetadata, split_front_matter
 
 
 class UnrenderedError(ModelError):
@@ -98,8 +98,8 @@ class JudgePrompt:
         """
         request = prompt.transcript
         fence = marker(request, answer)
-        shown = broken_up(shorten(answer, limit, fence))
-        values = {"marker": fence, "request": broken_up(request), "answer": shown}
+        shown = break_up(shorten(answer, limit, fence))
+        values = {"marker": fence, "request": break_up(request), "answer": shown}
         messages: list[Message] = []
         for section in self.sections:
             if section.name == EXCHANGE:
@@ -125,7 +125,7 @@ def exchange(prompt: Prompt, shown: str) -> list[Message]:
     turns: list[Message] = []
     for turn in prompt.messages:
         role: Role = "assistant" if turn.role == "assistant" else "user"
-        text = broken_up(turn.content)
+        text = break_up(turn.content)
         if turns and turns[-1].role == role:
             text = f"{turns.pop().content}\n\n{text}"
         turns.append(Message(role, text))
@@ -157,10 +157,10 @@ def load(name: str) -> JudgePrompt:
             f"judge.prompt {name}: no such judge prompt. Known: {', '.join(sorted(own))}, "
             "or a .md file"
         )
-    return _prompt(name, _text(path, f"judge.prompt {name}"))
+    return _parse_prompt(name, _read_text(path, f"judge.prompt {name}"))
 
 
-def _text(path: Path, where: str) -> str:
+def _read_text(path: Path, where: str) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")
     except OSError as fault:
@@ -172,31 +172,33 @@ def _text(path: Path, where: str) -> str:
 
 
 @cache
-def packaged() -> Mapping[str, PromptMetadata]:
+def list_packaged() -> Mapping[str, PromptMetadata]:
     """The front matter of this package's prompts, by name."""
     by_name = {}
     for file in sorted(FOLDER.glob("*.md")):
-        by_name[file.stem], _ = divided(file.read_text(encoding="utf-8"), file.name)
+        by_name[file.stem], _ = split_front_matter(
+            file.read_text(encoding="utf-8"), file.name
+        )
     return by_name
 
 
-def picked(*names: str) -> str | None:
+def find_packaged(*names: str) -> str | None:
     """The package's prompt for a model with one of these names; None if none is for it."""
-    for prompt, metadata in packaged().items():
+    for prompt, metadata in list_packaged().items():
         if metadata.suits(*names):
             return prompt
     return None
 
 
-def _prompt(name: str, text: str) -> JudgePrompt:
+def _parse_prompt(name: str, text: str) -> JudgePrompt:
     where = f"judge.prompt {name}"
-    metadata, body = divided(text, where)
-    sections = _sections(where, body)
+    metadata, body = split_front_matter(text, where)
+    sections = _parse_sections(where, body)
     digest = hashlib.sha256(f"{metadata.key}\n{body}".encode()).hexdigest()
     return JudgePrompt(name, metadata, sections, digest)
 
 
-def _sections(where: str, body: str) -> tuple[Section, ...]:
+def _parse_sections(where: str, body: str) -> tuple[Section, ...]:
     before, *pieces = _SECTION.split(body)
     if before.strip() or not pieces:
         raise ModelError(
@@ -215,7 +217,7 @@ def _sections(where: str, body: str) -> tuple[Section, ...]:
             raise ModelError(f"{where}: write ===== system ===== first, and once")
         render = None
         if name not in (SYSTEM, EXCHANGE):
-            render = _renderer(where, text)
+            render = _make_renderer(where, text)
         if text or name == EXCHANGE:
             sections.append(Section(name, text, render))
     _require_shown(where, sections)
@@ -236,7 +238,7 @@ def _require_shown(where: str, sections: list[Section]) -> None:
     )
 
 
-def _renderer(where: str, text: str) -> Callable[..., str]:
+def _make_renderer(where: str, text: str) -> Callable[..., str]:
     # Slow imports, which collection does not need.
     from jinja2 import StrictUndefined
     from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -264,7 +266,7 @@ def _renderer(where: str, text: str) -> Callable[..., str]:
     return render
 
 
-def left_out(answer: str, limit: int | None) -> int:
+def count_omitted(answer: str, limit: int | None) -> int:
     """How many characters of an answer a judge with this limit does not see."""
     if limit is None:
         return 0
@@ -276,7 +278,7 @@ def shorten(answer: str, limit: int | None, code: str) -> str:
 
     The marker distinguishes this line from any in the answer.
     """
-    missing = left_out(answer, limit)
+    missing = count_omitted(answer, limit)
     if limit is None or not missing:
         return answer
     head = answer[: limit - limit // 2]

@@ -18,21 +18,21 @@ from refusal_checks.core.errors import EndpointError, ModelError
 from refusal_checks.core.judgements import Invalid, Judgement, Reason
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion, average
-from refusal_checks.core.text import storable
+from refusal_checks.core.text import replace_surrogates
 from refusal_checks.judges.judge import JudgeSetup
 from refusal_checks.judges.model_judge import (
     Form,
     ModelJudge,
     Reading,
     Statement,
-    failed,
+    handle_failure,
 )
 from refusal_checks.judges.parsing import (
     MOST_CHARACTERS,
-    one_of,
-    unreadable,
-    without_ends,
-    without_reasoning,
+    enum_schema,
+    reject_output,
+    strip_ends,
+    strip_reasoning,
 )
 from refusal_checks.judges.prompt_metadata import NO_LABEL, Meaning, PromptMetadata
 from refusal_checks.judges.template import JudgePrompt
@@ -56,16 +56,16 @@ REFUSED = frozenset({400, 404, 415, 422, 501})
 """HTTP statuses with which servers reject an unknown request field."""
 
 
-def judge(setup: JudgeSetup, prompt: JudgePrompt, reading: Reading) -> ModelJudge:
+def make_judge(setup: JudgeSetup, prompt: JudgePrompt, reading: Reading) -> ModelJudge:
     """Make the judge."""
     metadata, sampling = prompt.metadata, setup.sampling
     form = reading.form
     if form is None or metadata.reads != "json":
         # A fine-tuned judge writes the form of its training by itself.
         is_held = metadata.reads == "label" and not metadata.models
-        schemas = (one_of(metadata.labels),) if is_held else ()
+        schemas = (enum_schema(metadata.labels),) if is_held else ()
         version = form.version if form else 1
-        form = Form(parser(prompt, reading.verdict), schemas, version)
+        form = Form(make_parser(prompt, reading.make_judgement), schemas, version)
     schema = form.schemas[-1] if form.schemas else None
     return ModelJudge(
         setup,
@@ -144,10 +144,11 @@ class _Asker:
             # Servers count tokens, users characters.
             length = sum(len(turn.content) for turn in messages)
             words = f"; instructions, request and answer have {length} characters"
-            return failed(fault, words)
+            return handle_failure(fault, words)
         if choice.finish_reason != "stop" or choice.reasoning == "unclosed":
             why = "unclosed reasoning, " if choice.reasoning == "unclosed" else ""
-            detail = f"{why}finish reason {choice.finish_reason}: {storable(choice.text[-200:])}"
+            end = replace_surrogates(choice.text[-200:])
+            detail = f"{why}finish reason {choice.finish_reason}: {end}"
             return Invalid(Reason.UNFINISHED_VERDICT, detail)
         if not choice.text.strip():
             return Invalid(Reason.EMPTY_VERDICT, "the judge wrote nothing")
@@ -195,23 +196,25 @@ _LABEL = re.compile(r"(?:\*\*)?(.{1,200}?)(?:\*\*)?\.?", re.DOTALL)
 _SPACES = re.compile(r"[ \t\r\n]+")
 
 
-def parser(prompt: JudgePrompt, verdict: Callable[[Statement], Judgement]) -> Parse:
+def make_parser(
+    prompt: JudgePrompt, verdict: Callable[[Statement], Judgement]
+) -> Parse:
     """The function that reads outputs as the front matter of a prompt says."""
     metadata = prompt.metadata
     if metadata.reads == "label":
-        read = partial(_by_label, metadata)
+        read = partial(_read_label, metadata)
     else:
         where = f"judge.prompt {prompt.name}"
-        patterns = [_usable(metadata, one, where) for one in metadata.pattern]
-        read = partial(_by_pattern, metadata, patterns)
+        patterns = [_compile_checked(metadata, one, where) for one in metadata.pattern]
+        read = partial(_read_pattern, metadata, patterns)
 
     def parse(text: str) -> Judgement:
         # The engine of patterns takes UTF-8, which a lone surrogate has not.
-        if len(text) > MOST_CHARACTERS or storable(text) != text:
-            return unreadable(text)
-        statement = read(without_ends(without_reasoning(text)))
+        if len(text) > MOST_CHARACTERS or replace_surrogates(text) != text:
+            return reject_output(text)
+        statement = read(strip_ends(strip_reasoning(text)))
         if statement is None:
-            return unreadable(text)
+            return reject_output(text)
         if statement.meaning == NO_LABEL:
             return Invalid(Reason.NO_LABEL, statement.rationale)
         return verdict(statement)
@@ -219,16 +222,16 @@ def parser(prompt: JudgePrompt, verdict: Callable[[Statement], Judgement]) -> Pa
     return parse
 
 
-def _by_label(metadata: PromptMetadata, output: str) -> Statement | None:
+def _read_label(metadata: PromptMetadata, output: str) -> Statement | None:
     # Only a fine-tuned judge is not held to a schema, in which a label is a JSON text.
     label = _LABEL.fullmatch(output if metadata.models else output.strip('"'))
-    meaning = meaning_of(label[1], metadata.labels) if label else None
+    meaning = find_meaning(label[1], metadata.labels) if label else None
     if label is None or meaning is None:
         return None
     return Statement(meaning, f"says {label[1]}")
 
 
-def _by_pattern(
+def _read_pattern(
     metadata: PromptMetadata, patterns: Sequence[Any], output: str
 ) -> Statement | None:
     matches = filter(None, (pattern.fullmatch(output) for pattern in patterns))
@@ -236,7 +239,7 @@ def _by_pattern(
     if match is None:
         return None
     groups = match.groupdict()
-    meaning = _measured(metadata, groups[metadata.measures] or "")
+    meaning = _find_measured(metadata, groups[metadata.measures] or "")
     if meaning is None:
         return None
     rationale = groups.get("rationale")
@@ -247,9 +250,9 @@ def _by_pattern(
     return Statement(meaning, rationale.strip()[-MOST_RATIONALE:], category[:200])
 
 
-def _measured(metadata: PromptMetadata, text: str) -> Meaning | None:
+def _find_measured(metadata: PromptMetadata, text: str) -> Meaning | None:
     if metadata.labels:
-        return meaning_of(text, metadata.labels)
+        return find_meaning(text, metadata.labels)
     try:
         number = float(text)
     except ValueError:
@@ -257,7 +260,7 @@ def _measured(metadata: PromptMetadata, text: str) -> Meaning | None:
     return number if metadata.is_on_scale(number) else None
 
 
-def meaning_of(text: str, meanings: Mapping[str, Meaning]) -> Meaning | None:
+def find_meaning(text: str, meanings: Mapping[str, Meaning]) -> Meaning | None:
     """The meaning of a label, in any letter case; None if it is none of these."""
     text = _SPACES.sub(" ", text)
     if text in meanings:
@@ -272,7 +275,7 @@ def meaning_of(text: str, meanings: Mapping[str, Meaning]) -> Meaning | None:
 
 
 @cache
-def _compiled(pattern: str) -> Any:
+def _compile(pattern: str) -> Any:
     import re2
 
     options = re2.Options()
@@ -280,7 +283,7 @@ def _compiled(pattern: str) -> Any:
     return re2.compile(pattern, options)
 
 
-def _usable(metadata: PromptMetadata, text: str, where: str) -> Any:
+def _compile_checked(metadata: PromptMetadata, text: str, where: str) -> Any:
     """Compile a regular expression, in an engine that takes linear time for any output.
 
     Raises ModelError for one that needs backtracking, or that has no group for what is measured.
@@ -288,7 +291,7 @@ def _usable(metadata: PromptMetadata, text: str, where: str) -> Any:
     import re2
 
     try:
-        pattern = _compiled(text)
+        pattern = _compile(text)
     except re2.error as fault:
         words = fault.args[0] if fault.args else ""
         if isinstance(words, bytes):

@@ -11,8 +11,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from refusal_checks.core.errors import ModelError
-from refusal_checks.core.redaction import without_credentials
-from refusal_checks.core.suggestions import either, near
+from refusal_checks.core.redaction import strip_credentials
+from refusal_checks.core.suggestions import lead_with_hint, suggest
 from refusal_checks.io.files import explain_missing_file, resolve_path
 from refusal_checks.models import provided_models
 from refusal_checks.models.provided_models import ProvidedModel, Weights
@@ -136,7 +136,7 @@ def parse_candidate(
         if name in DEMO_RECORDINGS:
             path = Path(__file__).parent / "recordings" / f"{path}.jsonl"
         why = explain_missing_file(
-            path, near(name, DEMO_RECORDINGS, 0.8) or "; check its path"
+            path, suggest(name, DEMO_RECORDINGS, 0.8) or "; check its path"
         )
         if why:
             raise ModelError(f"--candidate {_hide_secrets(name)}: {why}")
@@ -212,10 +212,12 @@ def _no_such_model(name: str, option: str) -> ModelError:
         words += RULE_JUDGES
         others, prefixes = "keyword or labels", {"moderation"}
     prefix, colon, rest = name.partition(":")
-    hint = either(near(name, words, 0.7))
+    hint = lead_with_hint(suggest(name, words, 0.7))
     if colon and rest:
         prefixes |= {word.partition(":")[0] for word in words if ":" in word}
-        hint = hint or either(near(f"{prefix}:", {f"{one}:" for one in prefixes}, 0.7))
+        hint = hint or lead_with_hint(
+            suggest(f"{prefix}:", {f"{one}:" for one in prefixes}, 0.7)
+        )
     if "," in name and option == "--judge":
         each = " ".join(f"--judge {_hide_secrets(part)}" for part in name.split(","))
         hint = f"for several judges, repeat the option ({each}); else "
@@ -337,7 +339,7 @@ def _args_without_engine(name: str, option: str) -> ModelError:
 
 def _hide_secrets(name: str) -> str:
     """A name for messages, without possible keys: a URL's password, and all after ``?``."""
-    place, mark, _ = without_credentials(name).partition("?")
+    place, mark, _ = strip_credentials(name).partition("?")
     return f"{place}?[...]" if mark else place
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from refusal_checks.core.suggestions import near
+from refusal_checks.core.suggestions import suggest
 from refusal_checks.io import extensions
 from refusal_checks.version import SOURCE
 
@@ -160,7 +160,7 @@ def explain_unknown(name: str, option: str) -> str:
         names = names_for(option)
         siblings = [sibling for sibling in names if sibling.startswith(f"{prefix}:")]
     if siblings:
-        hint = near(name, siblings, 0.75) or "."
+        hint = suggest(name, siblings, 0.75) or "."
         return f"no such {prefix} model{hint} Known: {', '.join(siblings)}"
     if name.startswith(DEMO):
         return f"install the demo models: {INSTALL_DEMO}"

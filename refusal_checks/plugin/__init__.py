@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from refusal_checks.gates.gate import Gate
     from refusal_checks.gates.verdict import Verdict
     from refusal_checks.plugin.session import GateSession
-    from refusal_checks.trust.floors import Figure
+    from refusal_checks.trust.minimums import Figure
 
 _GATES = pytest.StashKey["GateSession"]()
 _FILE = "refusal_gates.py"

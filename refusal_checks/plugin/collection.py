@@ -11,12 +11,12 @@ from _pytest.mark.structures import ParameterSet
 
 from refusal_checks.benchmarks import Benchmark
 from refusal_checks.config.run_spec import RunSpec
-from refusal_checks.core.text import clean
+from refusal_checks.core.text import sanitize
 from refusal_checks.gates.gate import Gate
 from refusal_checks.judges import kind_of
 from refusal_checks.plugin import options
-from refusal_checks.trust.check_sets import REFUSALS, SETS
-from refusal_checks.trust.floors import Figure
+from refusal_checks.trust.minimums import Figure
+from refusal_checks.trust.validation_sets import REFUSALS, SETS
 
 FIGURE = "refusal_judge_figure"
 """The parameter of the judge's test."""
@@ -29,13 +29,13 @@ def judge_figures(
     spec: RunSpec, benchmarks: Mapping[str, Benchmark]
 ) -> tuple[Figure, ...]:
     """The figures that the judge's check has floors for; of refusals if no gate needs a judge."""
-    floors = spec.judge.check
-    if not floors:
+    minimums = spec.judge.check
+    if not minimums:
         return ()
-    kinds = {kind_of(benchmarks[name]).verdicts for name in spec.evaluated}
+    kinds = {kind_of(benchmarks[name]).judgement_type for name in spec.evaluated}
     checks = [SETS[kind] for kind in kinds if kind in SETS] or [REFUSALS]
     checked = {figure for check in checks for figure in check.figures}
-    return tuple(figure for figure in floors.figures if figure in checked)
+    return tuple(figure for figure in minimums.figures if figure in checked)
 
 
 def gate_parameters(
@@ -137,7 +137,7 @@ def explain_no_tests(keyword: str, markers: str, ids: Sequence[str]) -> Iterator
         parts.update(name.split("-"))
     close = get_close_matches(keyword, parts)
     meant = f'; did you mean "{close[0]}"?' if close else "."
-    yield clean(f"{asked} selects none of {len(ids)} gates{meant} They are:", 500)
+    yield sanitize(f"{asked} selects none of {len(ids)} gates{meant} They are:", 500)
     yield from (f"  {name}" for name in ids[:40])
     if ids[40:]:
         yield f"  and {len(ids) - 40} more: --collect-only -q lists them all"

@@ -15,7 +15,7 @@ from refusal_checks.config.layers import option_layer, parse_override
 from refusal_checks.config.run_spec import RunSpec, usual_file
 from refusal_checks.config.tables import NAMED
 from refusal_checks.core.errors import DataError, StoreError, UserError
-from refusal_checks.core.text import clean, clean_lines
+from refusal_checks.core.text import sanitize, sanitize_lines
 from refusal_checks.io import extensions
 from refusal_checks.io.files import resolve_path
 from refusal_checks.plugin import options
@@ -81,11 +81,12 @@ def usage_errors(missing_file: str = "") -> Iterator[None]:
         text = str(fault)
         if missing_file and isinstance(fault, DataError):
             text = f"{missing_file}. Or, for these gates, {text}"
-        raise pytest.UsageError(clean_lines(text)) from None
+        raise pytest.UsageError(sanitize_lines(text)) from None
     except Exception as fault:
         place = extensions.extension_line(fault)
         if not place:
             raise
         raise pytest.UsageError(
-            f"fix {place}: this extension raised {type(fault).__name__}: {clean(str(fault), 500)}"
+            f"fix {place}: this extension raised {type(fault).__name__}: "
+            f"{sanitize(str(fault), 500)}"
         ) from None

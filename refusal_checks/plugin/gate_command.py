@@ -17,7 +17,7 @@ import pytest
 
 from refusal_checks.config.tables import TABLES
 from refusal_checks.core.errors import UserError
-from refusal_checks.core.text import clean
+from refusal_checks.core.text import sanitize
 from refusal_checks.plugin.options import GATE, OPTIONS
 from refusal_checks.results import project, run_folder
 
@@ -113,15 +113,15 @@ def _translate(words: Sequence[str]) -> Iterator[str]:
     models, named = given.models, given.candidate
     for word in models:
         if ".py::" in word:
-            raise UserError(f"select gates with -k in place of {clean(word)}")
+            raise UserError(f"select gates with -k in place of {sanitize(word)}")
         if word.endswith(".toml"):
             raise UserError(
-                f"write --thresholds {clean(word)}: a run file is not a model"
+                f"write --thresholds {sanitize(word)}: a run file is not a model"
             )
     if models and named:
         raise UserError(
-            f"leave out {clean(models[0])} or --candidate {clean(named[0])}: each names the model "
-            "under test"
+            f"leave out {sanitize(models[0])} or --candidate {sanitize(named[0])}: each names the "
+            "model under test"
         )
     for word in others:
         _suggest(word)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from refusal_checks.core.text import clean
+from refusal_checks.core.text import sanitize
 from refusal_checks.gates.gate import Gate, measured_id
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.plugin import InconclusiveWarning
@@ -26,7 +26,7 @@ from refusal_checks.reports.junit_properties import (
     measured_properties,
 )
 from refusal_checks.results.summary import RunSummary
-from refusal_checks.trust.floors import Figure
+from refusal_checks.trust.minimums import Figure
 from refusal_checks.wording import failures
 from refusal_checks.wording.gate_sentences import line
 
@@ -37,7 +37,7 @@ _IS_WAIVED = "refusal_checks_waived"
 
 def failure(why: str) -> BaseException:
     """A failure with the first line; the summary has the rest, which may be an engine's log."""
-    return pytest.fail.Exception(clean(why.partition("\n")[0], 500), pytrace=False)
+    return pytest.fail.Exception(sanitize(why.partition("\n")[0], 500), pytrace=False)
 
 
 def verdict(item: pytest.Item, summary: RunSummary, gate: Gate | str) -> Verdict | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from refusal_checks.core.text import clean_lines
+from refusal_checks.core.text import sanitize_lines
 from refusal_checks.results.events import Event, Notice, Prepared, Progress
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class ProgressDisplay:
     def _say(self, text: str) -> None:
         from rich.text import Text
 
-        line = clean_lines(text)
+        line = sanitize_lines(text)
         with self._lock:
             if self._view is not None and self._view.bars.live.is_started:
                 self._view.bars.console.print(Text(line), soft_wrap=True)

@@ -28,7 +28,7 @@ from refusal_checks.benchmarks import Benchmark
 from refusal_checks.config import toml_file
 from refusal_checks.config.run_spec import RunSpec
 from refusal_checks.core.errors import DataError, EngineStartError
-from refusal_checks.core.text import clean_lines
+from refusal_checks.core.text import sanitize_lines
 from refusal_checks.plugin import (
     collection,
     configuration,
@@ -42,7 +42,7 @@ from refusal_checks.reports import markdown, terminal
 from refusal_checks.results.events import Notice, Prepared
 from refusal_checks.results.redact import is_redacted
 from refusal_checks.results.run_folder import RunFolder
-from refusal_checks.trust.floors import Figure
+from refusal_checks.trust.minimums import Figure
 
 if TYPE_CHECKING:
     from refusal_checks.api.result import RunResult
@@ -214,7 +214,7 @@ class GateSession:
             raise _Stopped(why, pytest.ExitCode.INTERRUPTED) from None
         except EngineStartError as fault:
             self._result = getattr(fault, "result", None)
-            raise _Stopped(clean_lines(str(fault)), EXIT_ENGINE) from None
+            raise _Stopped(sanitize_lines(str(fault)), EXIT_ENGINE) from None
 
     def result(self) -> RunResult:
         """The result of the evaluation, else a failure; a worker reads it from the run's folder."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from refusal_checks.core.text import clean
+from refusal_checks.core.text import sanitize
 from refusal_checks.gates.gate import measured_id
 from refusal_checks.io.files import write_text
 from refusal_checks.reports.junit_properties import (
@@ -30,7 +30,7 @@ def write(run: RunFolder, path: Path) -> None:
     from junit_xml import TestSuite, to_xml_report_string
 
     summary = run.summary()
-    name = clean(summary.manifest.shown or run.path.name, 200)
+    name = sanitize(summary.manifest.shown or run.path.name, 200)
     suite = TestSuite(name, list(_cases(summary)), properties=run_properties(summary))
     write_text(path, to_xml_report_string([suite], prettyprint=False))
 
@@ -42,15 +42,17 @@ def _cases(run: RunSummary) -> Iterator[TestCase]:
         case = TestCase(f"test_judge[{check.name}]", f"{CLASS}.judge")
         if not check.passed:
             text = "\n".join(failures.judge_message(check))
-            case.add_failure_info(clean(check.headline, 500), text)
+            case.add_failure_info(sanitize(check.headline, 500), text)
         yield case
     for gate, verdict in run.verdicts.items():
         case = TestCase(f"test_gate[{gate}]", f"{CLASS}.{verdict.gate.benchmark}")
         case.stdout = _as_text(gate_properties(verdict, run))
         if verdict.is_idle:
-            case.add_skipped_info(clean(verdict.skipped, 500))
+            case.add_skipped_info(sanitize(verdict.skipped, 500))
         elif not verdict.passed:
-            case.add_failure_info(clean(line(verdict), 500), failures.message(verdict))
+            case.add_failure_info(
+                sanitize(line(verdict), 500), failures.message(verdict)
+            )
         yield case
     for verdict in ungated_figures(run):
         name = verdict.gate.benchmark
@@ -63,7 +65,7 @@ def _cases(run: RunSummary) -> Iterator[TestCase]:
         faults["stopped"] = run.failure
     for name, why in faults.items():
         case = TestCase(name, f"{CLASS}.error")
-        case.add_error_info(clean(why.partition("\n")[0], 500))
+        case.add_error_info(sanitize(why.partition("\n")[0], 500))
         yield case
 
 

@@ -9,13 +9,13 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from refusal_checks.core.text import clean
+from refusal_checks.core.text import sanitize
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.reports.rows import ungated_figures
 from refusal_checks.results.summary import RunSummary
-from refusal_checks.trust.floors import Figure, JudgeCheck
+from refusal_checks.trust.minimums import Figure, JudgeCheck
 from refusal_checks.wording.gate_sentences import mark, sentence, worst_group
 from refusal_checks.wording.release import release_decision
 
@@ -122,7 +122,7 @@ def measured_properties(benchmark: str, run: RunSummary) -> Properties:
 def error_properties(gate: Gate, error: str, run: RunSummary) -> Properties:
     """Properties of a gate without a figure; what its benchmark was may not be known yet."""
     facts = {
-        "summary": f"Could not be evaluated: {clean(error, 500)}",
+        "summary": f"Could not be evaluated: {sanitize(error, 500)}",
         **_gate(gate),
         "outcome": "error",
         "result": "error",

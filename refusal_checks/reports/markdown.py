@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from refusal_checks.core.redaction import placeless
-from refusal_checks.core.text import clean, clean_lines
+from refusal_checks.core.redaction import redact_paths
+from refusal_checks.core.text import sanitize, sanitize_lines
 from refusal_checks.io.files import write_text
 from refusal_checks.reports import rows
 from refusal_checks.results.run_folder import RunFolder
@@ -36,7 +36,7 @@ _MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~&$@]|(?<=:)/(?=/)|(?<=www)\.)", re.IGNO
 
 def escape(text: str, limit: int = 300) -> str:
     """Escape text to one plain line without markup, HTML or links."""
-    return _MARKUP.sub(r"\\\1", clean(text, limit))
+    return _MARKUP.sub(r"\\\1", sanitize(text, limit))
 
 
 def code(text: str, limit: int = 300) -> str:
@@ -44,7 +44,7 @@ def code(text: str, limit: int = 300) -> str:
 
     GitHub resolves no mentions or links in code, and Markdown sees no markup in entities.
     """
-    characters = clean(text, limit)
+    characters = sanitize(text, limit)
     shown = (
         char if char.isalnum() or char == " " else f"&#{ord(char)};"
         for char in characters
@@ -53,11 +53,11 @@ def code(text: str, limit: int = 300) -> str:
 
 
 def fold(title: str, lines: Iterable[str]) -> Iterator[str]:
-    summary = html.escape(clean(title), quote=False)
+    summary = html.escape(sanitize(title), quote=False)
     yield from ("", f"<details><summary><code>{summary}</code></summary>", "")
     # A block that begins with this tag is not Markdown, not even where its lines are empty.
     yield "<pre>"
-    yield from (html.escape(clean_lines(line, 1000), quote=False) for line in lines)
+    yield from (html.escape(sanitize_lines(line, 1000), quote=False) for line in lines)
     yield from ("</pre>", "", "</details>", "")
 
 
@@ -93,13 +93,14 @@ def text(run: RunSummary) -> str:
 def _sections(run: RunSummary) -> Iterator[Sequence[str]]:
     decision, manifest = release_decision(run), run.manifest
     yield MARKER, f"## May it ship? {escape(decision.headline)}", ""
-    judged_by = code(placeless(manifest.judge))
+    judged_by = code(redact_paths(manifest.judge))
     yield [
-        f"refusal-checks of {code(placeless(manifest.shown))}, judged by {judged_by}"
+        f"refusal-checks of {code(redact_paths(manifest.shown))}, judged by {judged_by}"
     ]
-    yield "", f"**{escape(placeless(decision.line), 2000)}**", ""
+    yield "", f"**{escape(redact_paths(decision.line), 2000)}**", ""
     yield from (
-        [f"- {escape(placeless(line), 600)}"] for line in (*run.misnamed, *run.left_out)
+        [f"- {escape(redact_paths(line), 600)}"]
+        for line in (*run.misnamed, *run.left_out)
     )
     header, ruler, *lines = _gates(run)
     yield "", header, ruler
@@ -108,7 +109,7 @@ def _sections(run: RunSummary) -> Iterator[Sequence[str]]:
         if not verdict.passed:
             heading = f"{gate} (waived)" if verdict.waived else gate
             texts = [*reasons(verdict), figure(verdict), *details(verdict)]
-            yield list(fold(heading, map(placeless, texts)))
+            yield list(fold(heading, map(redact_paths, texts)))
 
 
 def _gates(run: RunSummary) -> Iterator[str]:
@@ -149,7 +150,7 @@ def workflow_commands(run: RunSummary) -> Iterator[str]:
     for kind, found in (("error", errors), ("warning", warnings)):
         for title, message in found[:ANNOTATIONS]:
             # One harmless line each, escaped as commands are.
-            head = clean(title, 500).replace("%", "%25")
-            said = clean(message, 500).replace("%", "%25")
+            head = sanitize(title, 500).replace("%", "%25")
+            said = sanitize(message, 500).replace("%", "%25")
             escaped = head.replace(":", "%3A").replace(",", "%2C")
             yield f"::{kind} title={escaped}::{said}"

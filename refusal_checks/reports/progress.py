@@ -13,7 +13,7 @@ from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 from rich.table import Column
 
-from refusal_checks.core.text import clean, duration
+from refusal_checks.core.text import format_duration, sanitize
 from refusal_checks.results.events import BenchmarkProgress, Progress
 
 WINDOW = 60.0  # seconds over which speed is measured: answers from the store are soon forgotten
@@ -58,7 +58,7 @@ class ProgressView:
         counts = progress.benchmarks
         for name, count in counts.items():
             if name not in self._rows:
-                self._rows[name] = self.bars.add_task(clean(name, 60), said="")
+                self._rows[name] = self.bars.add_task(sanitize(name, 60), said="")
             said = "; ".join(_count_parts(count))
             self._set(self._rows[name], count.judged, count.planned, said=said)
         for name, row in self._rows.items():
@@ -92,7 +92,7 @@ class ProgressView:
         run = self.bars.tasks[self._run]
         is_early = run.completed < LEAST_SHARE * (run.total or 0)
         if not is_early and (run.elapsed or 0) >= LEAST_SECONDS and run.time_remaining:
-            yield f"about {duration(run.time_remaining)} left"
+            yield f"about {format_duration(run.time_remaining)} left"
 
     @property
     def line(self) -> str:
@@ -103,7 +103,7 @@ class ProgressView:
             if not count.done
         }
         named = [
-            f"{clean(name, 60)} {'; '.join(_count_parts(count))}"
+            f"{sanitize(name, 60)} {'; '.join(_count_parts(count))}"
             for name, count in [*going.items()][:NAMED]
         ]
         if len(going) > NAMED:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from refusal_checks.core.text import clean
+from refusal_checks.core.text import sanitize
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.requirements import requirement
 from refusal_checks.gates.verdict import InvalidAnswers, Verdict
@@ -85,15 +85,15 @@ def rows(run: RunSummary) -> list[Row]:
     verdicts = run.verdicts | {each.gate.id: each for each in ungated_figures(run)}
     for gate_id, verdict in verdicts.items():
         name = verdict.gate.benchmark
-        row = Row(clean(gate_id), name, verdict)
+        row = Row(sanitize(gate_id), name, verdict)
         by_benchmark.setdefault(name, []).append(row)
     said: set[str] = set()
     for gate_id, why in run.errors.items():
-        error, name = clean(why), benchmark_of(gate_id)
+        error, name = sanitize(why), benchmark_of(gate_id)
         if error in said:  # as of all gates whose judge is not trusted
             error = "the same reason"
         said.add(error)
-        row = Row(clean(gate_id), name, error=error)
+        row = Row(sanitize(gate_id), name, error=error)
         by_benchmark.setdefault(name, []).append(row)
     found: list[Row] = []
     for own in by_benchmark.values():

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from refusal_checks.core.layout import columns, cut, wrapped
-from refusal_checks.core.text import clean, count
+from refusal_checks.core.layout import display_width, truncate, wrap
+from refusal_checks.core.text import count, sanitize
 from refusal_checks.metrics import main_metric
 from refusal_checks.models.client.usage import Usage
 from refusal_checks.reports import rows as table_rows
@@ -63,7 +63,7 @@ def lines(
     """Everything that the terminal shows about an ended run, with the answer last."""
     # What ended the run comes first, because the figures below may be of a part.
     for line in run.failure.splitlines():
-        yield clean(line, 1000)
+        yield sanitize(line, 1000)
     yield from _table(run, verbosity, colour)
     for text in _full_text(run) if verbosity else _brief_text(run):
         yield from _fit(text, width)
@@ -77,9 +77,9 @@ def lines(
     # Last, where a log is read first; CI shows its tail.
     decision = release_decision(run)
     first, *further = decision.question.split("\n")
-    texts = wrapped(first, width)
+    texts = wrap(first, width)
     for reason in further:
-        texts += [f"  {text}" for text in wrapped(reason, width - 2)]
+        texts += [f"  {text}" for text in wrap(reason, width - 2)]
     for text in texts:
         yield from _draw(text, colour, STYLES.get(decision.answer, ""))
 
@@ -130,7 +130,7 @@ def _table(run: RunSummary, verbosity: int, colour: bool) -> Iterator[str]:
     for row in shown:
         name = row.id if row.is_main else f"  {row.id}"
         if row.error:
-            name += f": {cut(row.error, WIDTH)}"
+            name += f": {truncate(row.error, WIDTH)}"
         cells = [Text(row.columns[number]) for number in kept]
         last = Text(name, style="bold" if row.is_main else "")
         table.add_row(Text(row.mark, style=STYLES.get(row.mark, "")), *cells, last)
@@ -148,9 +148,9 @@ def _brief_text(run: RunSummary) -> Iterator[str]:
 
 def _fit(text: str, width: int) -> list[str]:
     """Wrap to width, but never break a path, so that it can be copied."""
-    if any(columns(word) > width - 2 for word in text.split()):
+    if any(display_width(word) > width - 2 for word in text.split()):
         return [text]
-    return wrapped(text, width)
+    return wrap(text, width)
 
 
 def _full_text(run: RunSummary) -> Iterator[str]:
@@ -161,28 +161,28 @@ def _full_text(run: RunSummary) -> Iterator[str]:
         first, *others = reasons(verdict)
         others += details(verdict)
         if others or not verdict.passed:
-            yield f"{clean(gate_id)}: {first}"
+            yield f"{sanitize(gate_id)}: {first}"
             yield from (f"  {text}" for text in others)
     for name, benchmark in run.benchmarks.items():
         metric = main_metric(benchmark.figures)
         for kind, groups in benchmark.groups.items() if metric else ():
             assert metric
-            yield f"{clean(name, 60)} by {clean(kind, 40)}: {metric.name}"
+            yield f"{sanitize(name, 60)} by {sanitize(kind, 40)}: {metric.name}"
             for group, figures in groups.items():
                 estimate = figures.get(metric.name)
                 if estimate:
                     shown = (
                         f"{metric.show(estimate.value):>6} {metric.interval(estimate)}"
                     )
-                    yield f"  {shown}, n = {estimate.n}  {clean(group, 60)}"
+                    yield f"  {shown}, n = {estimate.n}  {sanitize(group, 60)}"
     manifest = run.manifest
     judges = ", ".join(manifest.models.judges)
-    yield clean(f"candidate {manifest.candidate}, judged by {judges}", 1000)
+    yield sanitize(f"candidate {manifest.candidate}, judged by {judges}", 1000)
     if run.judge:
         trusted = "is trusted" if run.judge.is_trusted else "is NOT trusted"
-        yield f"judge {clean(run.judge.judge, 60)} {trusted} by its own check:"
+        yield f"judge {sanitize(run.judge.judge, 60)} {trusted} by its own check:"
         for check in run.judge.checks:
-            yield f"  {check.mark}  {clean(check.headline, 500)}"
+            yield f"  {check.mark}  {sanitize(check.headline, 500)}"
     went = run.execution
     yield from tokens(went.tokens)
     if went.seconds is not None:

@@ -51,7 +51,7 @@ def _row(record: Record) -> Row:
             {
                 "judge": vote.judge,
                 "kind": vote.judgement.kind,
-                "verdict": vote.judgement.verdict,
+                "verdict": vote.judgement.in_words,
                 "rationale": vote.judgement.cells().get("rationale"),
             }
             for vote in record.votes
@@ -73,11 +73,11 @@ def disagreements(benchmark: str, records: Iterable[Record]) -> Iterator[str]:
             "benchmark": benchmark,
             "prompt_id": record.prompt.id,
             "sample": record.sample,
-            "verdict": record.judgement.verdict,
+            "verdict": record.judgement.in_words,
             "votes": [
                 {
                     "judge": vote.judge,
-                    "verdict": vote.judgement.verdict,
+                    "verdict": vote.judgement.in_words,
                     "rationale": vote.judgement.rationale,
                 }
                 for vote in record.votes

@@ -18,7 +18,7 @@ from refusal_checks.core.judgements import (
 )
 from refusal_checks.core.language import other_language
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import Record, evenly, is_disputed
+from refusal_checks.core.records import Record, is_disputed, spread
 from refusal_checks.core.reservation_kinds import ONE_IN
 from refusal_checks.judges.kinds.refusal import RefusalCategory
 from refusal_checks.judges.rules import KeywordJudge
@@ -187,7 +187,7 @@ def _recorded_labels(records: Sequence[Record]) -> RecordedLabels:
             continue  # a partial refusal may have words of either
         if not record.completion or not record.completion.text.strip():
             continue
-        words = keyword.without_asking(record.prompt, record.completion)
+        words = keyword.judge_offline(record.prompt, record.completion)
         if isinstance(words, Binary):
             looked_at += 1
             contradicted += words.label is not label.label
@@ -200,7 +200,7 @@ def _unmeasured_languages(
     """Count answers judged for refusal in languages in which the judge was not measured."""
     languages = Counter[str]()
     # Detecting a language takes 0.1 ms, so not all answers are looked at.
-    for record in evenly(records, LANGUAGE_SAMPLE):
+    for record in spread(records, LANGUAGE_SAMPLE):
         if record.completion and isinstance(record.judgement, Binary):
             language = other_language(record.completion.text, measured)
             if language:

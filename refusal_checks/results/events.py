@@ -12,7 +12,7 @@ from pathlib import Path
 
 from refusal_checks.core.judgements import Invalid
 from refusal_checks.core.records import Record
-from refusal_checks.core.text import clean, clean_lines
+from refusal_checks.core.text import sanitize, sanitize_lines
 from refusal_checks.gates.gate import Gate
 
 
@@ -82,7 +82,7 @@ class Notice:
     text: str
 
     def __str__(self) -> str:
-        return clean_lines(self.text)
+        return sanitize_lines(self.text)
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Prepared:
     progress: Progress
 
     def __str__(self) -> str:
-        return f"prepared: {clean(self.candidate)}"
+        return f"prepared: {sanitize(self.candidate)}"
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class Decided:
     gates: tuple[str, ...]
 
     def __str__(self) -> str:
-        return f"decided: {clean(', '.join(self.gates), 500)}"
+        return f"decided: {sanitize(', '.join(self.gates), 500)}"
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class Ended:
     candidate: str
 
     def __str__(self) -> str:
-        return f"ended: {clean(self.candidate)}"
+        return f"ended: {sanitize(self.candidate)}"
 
 
 Event = Notice | Prepared | Judged | Decided | Ended

@@ -16,7 +16,7 @@ from typing import TypeVar
 from refusal_checks.core.errors import (
     EndpointError,
     RefusalChecksError,
-    first_of,
+    first_cause,
     reason,
 )
 from refusal_checks.core.judgements import FINISH_REASONS
@@ -32,7 +32,7 @@ from refusal_checks.results.execution import Execution, ServerFacts
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import JUDGE_QUOTED, RunSummary
-from refusal_checks.trust.floors import JudgeCheck
+from refusal_checks.trust.minimums import JudgeCheck
 
 Value = TypeVar("Value")
 
@@ -72,10 +72,10 @@ def redact_prompt(original: Prompt) -> Prompt:
 
 def redact_judgement(original: Record) -> Record:
     votes = [
-        replace(vote, judgement=vote.judgement.redacted(redacted))
+        replace(vote, judgement=vote.judgement.redact(redacted))
         for vote in original.votes
     ]
-    judgement = original.judgement.redacted(redacted)
+    judgement = original.judgement.redact(redacted)
     return replace(original, judgement=judgement, votes=tuple(votes))
 
 
@@ -145,7 +145,7 @@ class Redaction:
 
     def reason(self, fault: BaseException) -> str:
         """Redact why a run ended early: errors may repeat what servers or libraries were sent."""
-        first = first_of(fault)
+        first = first_cause(fault)
         if not self.is_on:
             return reason(fault)
         if isinstance(first, EndpointError):

@@ -18,7 +18,7 @@ from refusal_checks.core.reservation_kinds import (
     RESERVATIONS,
     ReservationKind,
 )
-from refusal_checks.core.text import clean, count
+from refusal_checks.core.text import count, sanitize
 from refusal_checks.gates.gate import Gate, Outcome
 from refusal_checks.gates.requirements import requirement
 from refusal_checks.gates.verdict import Verdict
@@ -38,7 +38,7 @@ from refusal_checks.results.benchmark_summary import (
 )
 from refusal_checks.results.manifest import Manifest, ModelFacts
 from refusal_checks.results.summary import RunSummary
-from refusal_checks.trust.check_sets import SETS
+from refusal_checks.trust.validation_sets import SETS
 
 LEAST_CONFIDENCE = 0.90
 """The lowest confidence of intervals that decide without a reservation."""
@@ -102,7 +102,7 @@ def reservations(
     """
     found: dict[str, dict[str, list[str]]] = {}
     for name, text in _find_all(summary, verdicts):
-        remedy, _, why = clean(text, 300).partition(": ")
+        remedy, _, why = sanitize(text, 300).partition(": ")
         found.setdefault(name, {}).setdefault(remedy, []).append(why)
     day = summary.manifest.started[:10]
     for name, remedies in found.items():
@@ -114,9 +114,9 @@ def reservations(
         acceptance = summary.manifest.spec.accept.granted.get(name)
         if acceptance and kind == "unverified":
             if day <= acceptance.until.isoformat():
-                accepted = clean(f"{acceptance.terms}: {acceptance.reason}", 200)
+                accepted = sanitize(f"{acceptance.terms}: {acceptance.reason}", 200)
             else:
-                expired = clean(f"accepted {acceptance.terms}", 100)
+                expired = sanitize(f"accepted {acceptance.terms}", 100)
                 text = f"{text} (no longer {expired})"
         yield Reservation(name, kind, text, accepted)
 
@@ -358,8 +358,12 @@ def _judges(summary: RunSummary, own: Sequence[Verdict]) -> Found:
             yield "judge-untested", scales[name]
     if not of_refusal:
         return
-    if summary.judge and summary.judge.is_trusted and summary.judge.below_usual_floors:
-        yield "judge-untested", summary.judge.below_usual_floors
+    if (
+        summary.judge
+        and summary.judge.is_trusted
+        and summary.judge.below_usual_minimums
+    ):
+        yield "judge-untested", summary.judge.below_usual_minimums
     if summary.untested:
         yield "judge-untested", summary.untested
     # Where several judges have one name, numbers follow it.
@@ -462,7 +466,7 @@ def _unseen_parts(manifest: Manifest, gated: Mapping[str, BenchmarkSummary]) -> 
     if harmful and within and not manifest.candidate.startswith("replay:"):
         yield (
             "not-seen-whole",
-            f"leave {clean(repr(within[0]), 40)} out of sampling.stop: it may end answers to "
+            f"leave {sanitize(repr(within[0]), 40)} out of sampling.stop: it may end answers to "
             "harmful requests before their content",
         )
 

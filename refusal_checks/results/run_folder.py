@@ -37,7 +37,7 @@ from refusal_checks.core.errors import (
 from refusal_checks.core.judgements import Judgement
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record, Vote
-from refusal_checks.core.text import storable
+from refusal_checks.core.text import replace_surrogates
 from refusal_checks.gates import score_files
 from refusal_checks.gates.score_files import Scores
 from refusal_checks.io.files import (
@@ -432,7 +432,7 @@ def _dump_line(prompt: Prompt, records: Iterable[Record]) -> str:
     except PydanticSerializationError:
         # Errors of servers may hold text that no encoding has.
         values = _line_form().dump_python(line, mode="json")
-        return storable(json.dumps(values, ensure_ascii=False)) + "\n"
+        return replace_surrogates(json.dumps(values, ensure_ascii=False)) + "\n"
 
 
 def _why(fault: ValueError | RecursionError) -> str:
@@ -440,7 +440,7 @@ def _why(fault: ValueError | RecursionError) -> str:
     if not isinstance(fault, ValidationError):
         return str(fault)
     first = fault.errors()[0]
-    return f"{'.'.join(map(str, first['loc']))}: {suggestions.problem(first)}"
+    return f"{'.'.join(map(str, first['loc']))}: {suggestions.describe_error(first)}"
 
 
 def read_earlier_scores(path: Path) -> dict[str, Scores]:

@@ -9,7 +9,7 @@ from typing import Any
 from refusal_checks.core.judgements import Invalid, Reason
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.records import Record
-from refusal_checks.core.text import clean
+from refusal_checks.core.text import sanitize
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.io import extensions
 from refusal_checks.io.files import FileDigest
@@ -19,8 +19,8 @@ from refusal_checks.results.benchmark_summary import BenchmarkSummary, Figures
 from refusal_checks.results.execution import Execution
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.trust.agreement import JudgeAgreement
-from refusal_checks.trust.floors import JudgeCheck
-from refusal_checks.trust.labels import Confirmed
+from refusal_checks.trust.labels import Confirmation
+from refusal_checks.trust.minimums import JudgeCheck
 
 METRIC = rejection_rate.name
 """The metric behind under-refusal and over-refusal."""
@@ -61,7 +61,7 @@ class RunSummary:
     # what to do about judges by a scale that no check tests, by benchmark
     untested_scales: dict[str, str] = field(default_factory=dict)
     # what people say of the drawn answers that count as refused, by benchmark
-    labels: dict[str, Confirmed] = field(default_factory=dict)
+    labels: dict[str, Confirmation] = field(default_factory=dict)
     # the judge against people's labels of recorded answers: on all, under an empty name, and on the
     # types of prompts on which they agree least
     agreement: dict[str, JudgeAgreement] = field(default_factory=dict)
@@ -86,7 +86,7 @@ class RunSummary:
             return ""
         name = min(asked, key=lambda gate: asked[gate])
         bound, own = asked[name], self.judge.of("")
-        true = own.lowest_read_as(bound)
+        true = own.lowest_true_rate(bound)
         if true is None:
             return ""
         figures = [check for check in own.checks if check.figure == "specificity"]
@@ -96,7 +96,7 @@ class RunSummary:
         )
 
     @property
-    def confirmed(self) -> Confirmed | None:
+    def confirmed(self) -> Confirmation | None:
         """What people say of all drawn answers, those included whose rows they deleted.
 
         None if too few were drawn to decide anything.
@@ -104,7 +104,7 @@ class RunSummary:
         sheet = self.manifest.human_labels
         if not sheet:
             return None
-        found = sum(self.labels.values(), Confirmed(0, sheet.deleted))
+        found = sum(self.labels.values(), Confirmation(0, sheet.deleted))
         return found if found.is_enough else None
 
     @property
@@ -183,7 +183,7 @@ def quote_unread_verdict(records: Iterable[Record], forms: Iterable[str]) -> str
             and judgement.reason is Reason.UNPARSABLE_VERDICT
         ):
             expected = ", ".join(form for form in forms if form)
-            quoted = f"'{clean(judgement.detail, 120)}'; expected {expected}"
+            quoted = f"'{sanitize(judgement.detail, 120)}'; expected {expected}"
             return f"{JUDGE_QUOTED}{quoted}; asked twice"
     return ""
 

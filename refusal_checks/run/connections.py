@@ -7,7 +7,7 @@ from itertools import chain
 from refusal_checks.config.tables import JudgeTable
 from refusal_checks.core.errors import ModelError, UserError
 from refusal_checks.core.judgements import WITHHELD, Valid
-from refusal_checks.core.text import clean, count
+from refusal_checks.core.text import count, sanitize
 from refusal_checks.engines import model_requirements, vllm
 from refusal_checks.engines.servers import Servers
 from refusal_checks.gates.gate import Gate
@@ -120,7 +120,7 @@ def use_recording(
                     )
         reworded = recording.find_reworded(prompts)
         if reworded:
-            first = ", ".join(clean(prompt.id, 60) for prompt in reworded[:3])
+            first = ", ".join(sanitize(prompt.id, 60) for prompt in reworded[:3])
             say(
                 f"{where}: {len(reworded)} of {len(prompts)} prompts are worded differently there "
                 f"(first: {first})"
@@ -143,7 +143,7 @@ def withheld_verdicts(inputs: Inputs, plan: Plan) -> dict[str, Valid]:
         return {}
     verdicts: dict[str, Valid] = {}
     for name in plan:
-        verdict = WITHHELD.get(kind_of(inputs.benchmarks[name]).verdicts)
+        verdict = WITHHELD.get(kind_of(inputs.benchmarks[name]).judgement_type)
         if verdict:
             verdicts[name] = verdict
     return verdicts
@@ -161,7 +161,7 @@ def build_judges(inputs: Inputs, servers: Servers, note: Note) -> Judges:
     benchmarks, table = inputs.benchmarks, inputs.spec.judge
     judged = {name: benchmarks[name] for name in inputs.benchmark_names}
     checked = None
-    if table.floors:
+    if table.minimums:
         # The check alone (-m judge) is for all gates of the run file.
         checked = judged or {name: benchmarks[name] for name in inputs.spec.evaluated}
     named: list[JudgeSetup | Rule] = []
@@ -239,6 +239,6 @@ def _classes(model: Served | Attached, client: Client) -> ClassifierConfig | Non
     if isinstance(model, Attached):
         return ClassifierConfig() if client.classifies else None
     labels = classifier_config(model)
-    if labels is None and classifier.known(model.path):
+    if labels is None and classifier.find_known_form(model.path):
         labels = ClassifierConfig()
     return labels

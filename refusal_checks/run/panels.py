@@ -15,7 +15,7 @@ from refusal_checks.judges import rules, template
 from refusal_checks.judges.judge import Judge, JudgeKind, JudgeSetup
 from refusal_checks.models.model_names import Rule
 from refusal_checks.trust import canary
-from refusal_checks.trust.check_sets import OF_HARM, SETS, CheckSet, has_check
+from refusal_checks.trust.validation_sets import OF_HARM, SETS, ValidationSet, has_check
 
 Panel = tuple[Judge, ...]
 """Judges with different names, who decide by majority."""
@@ -66,26 +66,28 @@ def judging_methods(
 
 
 def method_of(kind: JudgeKind) -> str:
-    """The way of judging that a check measures, see ``floors.Check``."""
+    """The way of judging that a check measures, see ``minimums.Check``."""
     return "" if kind.judges_refusal else kind.name
 
 
 def check_name(kind: JudgeKind) -> str:
     """The name, among benchmarks, of the check for judges of a kind; empty if there is none."""
-    return canary.name_for(method_of(kind)) if has_check(kind) else ""
+    return canary.check_name(method_of(kind)) if has_check(kind) else ""
 
 
-def known_exchanges(method: str, panel: Panel) -> CheckSet:
+def known_exchanges(method: str, panel: Panel) -> ValidationSet:
     """What the judges of a way of judging (see ``method_of``) are checked on.
 
     Judges that measure harm cannot tell a refusal from a good answer, as the canary asks. Answers
-    in languages that no judge of the panel declares are left out, see ``CheckSet.within``.
+    in languages that no judge of the panel declares are left out, see ``ValidationSet.within``.
     """
     if all(judge.criterion == "harm" for judge in panel):
         found = OF_HARM
     else:
         kinds = judges.discover().values()
-        verdicts = next(kind.verdicts for kind in kinds if method_of(kind) == method)
+        verdicts = next(
+            kind.judgement_type for kind in kinds if method_of(kind) == method
+        )
         found = SETS[verdicts]
     if not all(judge.languages for judge in panel):
         return found
@@ -226,14 +228,14 @@ def _rule_judge(
         return rules.KeywordJudge() if kind.judges_refusal else None
 
     # A named model takes precedence over recorded degrees and scores.
-    can_read = kind.verdicts in rules.READERS and not has_models
+    can_read = kind.judgement_type in rules.READERS and not has_models
     if not (kind.judges_refusal or can_read):
         return None
     if not is_recorded:
         raise ModelError(
             "--judge labels needs recorded answers: --candidate replay:FILE"
         )
-    return rules.LabelsJudge(kind.verdicts)
+    return rules.LabelsJudge(kind.judgement_type)
 
 
 def _build_judge(kind: JudgeKind, setup: JudgeSetup | None) -> Judge:

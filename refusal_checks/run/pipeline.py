@@ -30,7 +30,7 @@ from refusal_checks.run.stages.decide import decide_benchmark
 from refusal_checks.run.start_report import report_start
 from refusal_checks.run.stream import PromptStream
 from refusal_checks.run.turns import EngineTurns
-from refusal_checks.trust.check_sets import has_check
+from refusal_checks.trust.validation_sets import has_check
 
 
 class _UntrustedJudgesError(Exception):

@@ -10,20 +10,20 @@ from typing import NamedTuple
 from refusal_checks.benchmarks import Benchmark
 from refusal_checks.core.judgements import FILTERED, Judgement, Valid
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import Completion, unusable
+from refusal_checks.core.records import Completion, find_fault
 from refusal_checks.core.settings import Limits
-from refusal_checks.core.special_tokens import broken_up
+from refusal_checks.core.special_tokens import break_up
 from refusal_checks.engines import vllm
 from refusal_checks.gates.gate import Gate, measured_id
 from refusal_checks.io.store import Store, content_key
 from refusal_checks.judges import kind_of
+from refusal_checks.judges.base64_text import decode_exchange
 from refusal_checks.judges.judge import Judge, JudgeKind
-from refusal_checks.judges.shown import as_judged
 from refusal_checks.models.candidates import Candidate
 from refusal_checks.models.model_names import CandidateModel, JudgeModel, Served
 from refusal_checks.run.panels import method_of
-from refusal_checks.trust.check_sets import has_check
-from refusal_checks.trust.floors import JudgeCheck
+from refusal_checks.trust.minimums import JudgeCheck
+from refusal_checks.trust.validation_sets import has_check
 
 Plan = Mapping[str, Sequence[Prompt]]
 """The prompts to evaluate, by benchmark."""
@@ -55,7 +55,7 @@ class Task:
                 return verdict
             # Users see what came before the filter cut in.
             answer = replace(answer, finish_reason="stop")
-        return unusable(answer, self.candidate.max_tokens)
+        return find_fault(answer, self.candidate.max_tokens)
 
 
 @dataclass(frozen=True)
@@ -140,9 +140,9 @@ def missing_work(task: Task) -> MissingWork:
                     # No verdict has a key yet: its judge and the answer's key stand for it.
                     needed |= {(judge.identity, key): judge for judge in asking}
                 elif task.without_judging(name, answer) is None:
-                    shown, read = as_judged(prompt, answer)
+                    shown, read = decode_exchange(prompt, answer)
                     for judge in asking:
-                        if judge.without_asking(shown, read) is None:
+                        if judge.judge_offline(shown, read) is None:
                             needed[verdict_key(judge, shown, read.text)] = judge
 
     # In one query: a large benchmark has tens of thousands of verdicts.
@@ -164,7 +164,7 @@ def verdict_key(judge: Judge, prompt: Prompt, answer: str) -> str:
     it is right, so the key includes the answer key.
     """
     texts = prompt.transcript, answer
-    shown = tuple(map(broken_up, texts))
+    shown = tuple(map(break_up, texts))
     changes = shown if shown != texts else ()
     key = [list(prompt.options), prompt.reference] if prompt.options else []
     judged_by: object = judge.identity

@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 
 from refusal_checks.benchmarks import Benchmark, digest, discover
-from refusal_checks.core.redaction import without_credentials
+from refusal_checks.core.redaction import strip_credentials
 from refusal_checks.core.text import count
 from refusal_checks.engines.vllm import PACKAGES
 from refusal_checks.io import extensions
@@ -142,8 +142,8 @@ def _judge_facts(
 def _picked_prompt(model: Model) -> str | None:
     """The package's judge prompt that a model's name picks; None if there is none for it."""
     if isinstance(model, Served) and not writes_no_text(model):
-        return template.picked(model.path)
-    return template.picked(model.model) if isinstance(model, Attached) else None
+        return template.find_packaged(model.path)
+    return template.find_packaged(model.model) if isinstance(model, Attached) else None
 
 
 def _thresholds(judges: Judges) -> str:
@@ -195,7 +195,7 @@ def _build() -> str:
         return f"{server}/{repository}/actions/runs/{run}"
     for name in ("CI_JOB_URL", "BUILD_URL", "BUILDKITE_BUILD_URL", "CIRCLE_BUILD_URL"):
         if name in variables:
-            return without_credentials(variables[name])
+            return strip_credentials(variables[name])
     return ""
 
 

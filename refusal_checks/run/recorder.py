@@ -41,7 +41,7 @@ from refusal_checks.run.run_session import RunSession
 from refusal_checks.run.stages.check import CheckResult
 from refusal_checks.run.stages.decide import BenchmarkFindings
 from refusal_checks.run.start_report import StartReport
-from refusal_checks.trust.agreement import Compared, agreements
+from refusal_checks.trust.agreement import LabelPair, measure_agreement
 from refusal_checks.wording.release import summary_texts
 
 
@@ -59,13 +59,13 @@ class Recorder:
         self._keys = session.work.candidate.keys
         self._tell = tell
         self._journal = Journal(self.folder)
-        self._compared: dict[tuple[str, int], Compared] = {}
+        self._compared: dict[tuple[str, int], LabelPair] = {}
         self._done: set[str] = set()
         self._is_check_due = True
         for line in session.notes:
             self.note(line)
         for name, why in session.untested.items():
-            if session.benchmarks[name].kind.verdicts.scale:
+            if session.benchmarks[name].kind.judgement_type.scale:
                 self.summary.untested_scales[name] = why
             else:
                 self.summary.untested = why
@@ -145,7 +145,7 @@ class Recorder:
         self._compared |= found.compared
         level = summary.manifest.spec.settings.confidence
         if self._compared:
-            summary.agreement = agreements(self._compared.values(), level)
+            summary.agreement = measure_agreement(self._compared.values(), level)
         # The files come before the summary that names them. After a kill between the two, the
         # figures are computed again from the records.
         self._write(found)

@@ -155,7 +155,7 @@ def _open(inputs: Inputs, folder: Path, say: Say, opened: ExitStack) -> RunSessi
             inputs.gates,
             inputs.benchmarks,
             work.judges,
-            spec.judge.floors,
+            spec.judge.minimums,
             spec.recording.labelled_by,
         ),
         work=work,
@@ -166,7 +166,7 @@ def _open(inputs: Inputs, folder: Path, say: Say, opened: ExitStack) -> RunSessi
         earlier=earlier,
         checks=JudgeChecks(
             work.judges,
-            spec.judge.floors,
+            spec.judge.minimums,
             store,
             level=inputs.rules.level,
             quotes=not inputs.redaction.is_on,

@@ -18,7 +18,7 @@ WORST = 3
 """The most types of prompts that are named."""
 
 
-class Compared(NamedTuple):
+class LabelPair(NamedTuple):
     """What people and a judge call an answer, and the type of its prompt; empty if unknown."""
 
     human: Label
@@ -42,9 +42,9 @@ class JudgeAgreement:
     specificity: Estimate | None
 
 
-def compared(
+def pair_labels(
     records: Iterable[Record], partial: PartialCount
-) -> Iterator[tuple[tuple[str, int], Compared]]:
+) -> Iterator[tuple[tuple[str, int], LabelPair]]:
     """Yield recorded answers that have a label and a verdict, by prompt and number.
 
     Args:
@@ -56,22 +56,22 @@ def compared(
         prompt, verdict = record.prompt, record.judgement
         if record.completion is None or not isinstance(verdict, Binary):
             continue
-        label = people.without_asking(prompt, record.completion)
-        human = people.labelled(prompt, label)
+        label = people.judge_offline(prompt, record.completion)
+        human = people.apply_settings(prompt, label)
         if isinstance(human, Binary):
             type_ = prompt.groups.get("category", prompt.groups.get("type", ""))
             place = prompt.transcript, record.sample
-            yield place, Compared(human.label, verdict.label, type_)
+            yield place, LabelPair(human.label, verdict.label, type_)
 
 
-def agreements(
-    answers: Collection[Compared], level: float = 0.95
+def measure_agreement(
+    answers: Collection[LabelPair], level: float = 0.95
 ) -> dict[str, JudgeAgreement]:
     """The agreement on all answers, by an empty name, and on the types on which it is worst.
 
     Types of fewer than ``LEAST`` answers are left out.
     """
-    by_type: dict[str, list[Compared]] = {}
+    by_type: dict[str, list[LabelPair]] = {}
     for answer in answers:
         by_type.setdefault(answer.type, []).append(answer)
     wrong = {
@@ -80,11 +80,11 @@ def agreements(
         if name and len(own) >= LEAST
     }
     worst = sorted(filter(wrong.get, wrong), key=wrong.__getitem__, reverse=True)
-    found = {"": _agreement([*answers], level)} if answers else {}
-    return found | {name: _agreement(by_type[name], level) for name in worst[:WORST]}
+    found = {"": _measure([*answers], level)} if answers else {}
+    return found | {name: _measure(by_type[name], level) for name in worst[:WORST]}
 
 
-def _agreement(answers: Sequence[Compared], level: float) -> JudgeAgreement:
+def _measure(answers: Sequence[LabelPair], level: float) -> JudgeAgreement:
     cells = np.zeros((2, 2))
     for human, judge, _ in answers:
         cells[int(human is Label.REFUSAL), int(judge is Label.REFUSAL)] += 1

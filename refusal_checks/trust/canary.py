@@ -1,8 +1,8 @@
 """The canary: a small frozen set of exchanges that tells if a judge of refusals can be trusted.
 
 They were written for this project, and are harmful in kind only. Figures with the same ``digest``
-are comparable. ``check_sets`` has the exchanges for other judges; ``floors`` defines what a judge
-must reach.
+are comparable. ``validation_sets`` has the exchanges for other judges; ``minimums`` defines what a
+judge must reach.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NAME = "[judge]"
 """The canary's name among benchmarks; no benchmark can have this one."""
 
 
-def name_for(method: str) -> str:
+def check_name(method: str) -> str:
     """The name among benchmarks of the check of another way of judging."""
     return f"[judge {method}]" if method else NAME
 
@@ -30,10 +30,10 @@ def name_for(method: str) -> str:
 Panel = TypeVar("Panel")
 
 
-def by_method(judges: Mapping[str, Panel]) -> dict[str, Panel]:
+def select_panels(judges: Mapping[str, Panel]) -> dict[str, Panel]:
     """Select the judges that a check is for, by way of judging.
 
-    See ``floors.Check.method``.
+    See ``minimums.Check.method``.
     """
     start = NAME.rstrip("]")
     checked = {}

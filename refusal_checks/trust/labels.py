@@ -18,11 +18,11 @@ from refusal_checks.core.judgements import Binary, Label, PartialCount
 from refusal_checks.core.labelling import LEAST
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.records import Record
-from refusal_checks.core.text import brief
+from refusal_checks.core.text import describe_value
 from refusal_checks.io.data_files import header, read_rows, require_in_data
 from refusal_checks.io.store import content_key
+from refusal_checks.judges.base64_text import decode_exchange
 from refusal_checks.judges.rules import LABELS
-from refusal_checks.judges.shown import as_judged
 from refusal_checks.metrics import Metric
 from refusal_checks.metrics.statistics.intervals import Estimate, product, wilson
 from refusal_checks.trust import spreadsheet
@@ -49,7 +49,7 @@ def answer_key(benchmark: str, record: Record) -> str:
     return f"k{content_key('answer to label', benchmark, prompt.id, prompt.turns, text)[:16]}"
 
 
-def counted_as_refused(records: Iterable[Record]) -> list[Record]:
+def select_refusals(records: Iterable[Record]) -> list[Record]:
     """The answers with a text that count as refusals, of prompts that must be refused."""
     return [
         record
@@ -70,44 +70,44 @@ def draw(records: Mapping[str, Iterable[Record]], n: int) -> list[DrawnAnswer]:
     """
     refusals: dict[tuple[str, str], list[Record]] = {}
     for benchmark, own in records.items():
-        for record in counted_as_refused(own):
+        for record in select_refusals(own):
             refusals.setdefault((benchmark, record.prompt.id), []).append(record)
 
     drawn = []
-    for prompt in sorted(refusals, key=_place)[:n]:
+    for prompt in sorted(refusals, key=_order_key)[:n]:
         benchmark, _ = prompt
         several = refusals[prompt]
         record = several[int(content_key("answer drawn", *prompt), 16) % len(several)]
         assert record.completion
-        shown, answer = as_judged(record.prompt, record.completion)
+        shown, answer = decode_exchange(record.prompt, record.completion)
         # The key is made from the prompt as sent; people read the decoded answer.
         key = answer_key(benchmark, record)
         drawn.append(DrawnAnswer(benchmark, key, shown.transcript, answer.text))
     return drawn
 
 
-def _place(prompt: tuple[str, str]) -> str:
+def _order_key(prompt: tuple[str, str]) -> str:
     return content_key("order of labels", *prompt)
 
 
-def to_csv(drawn: Sequence[DrawnAnswer]) -> bytes:
+def write_sheet(drawn: Sequence[DrawnAnswer]) -> bytes:
     """The sheet as CSV, without labels."""
     rows = []
     for number, one in enumerate(drawn, 1):
         place = f"{number} of {len(drawn)}"
         rows.append(("", one.prompt, one.answer, one.benchmark, place, one.key))
-    return spreadsheet.table(HEADER, rows)
+    return spreadsheet.write_table(HEADER, rows)
 
 
 @dataclass(frozen=True)
-class Confirmed:
+class Confirmation:
     """How many of the answers that were drawn people confirm as refusals."""
 
     confirmed: int = 0
     drawn: int = 0
 
-    def __add__(self, other: Confirmed) -> Confirmed:
-        return Confirmed(self.confirmed + other.confirmed, self.drawn + other.drawn)
+    def __add__(self, other: Confirmation) -> Confirmation:
+        return Confirmation(self.confirmed + other.confirmed, self.drawn + other.drawn)
 
     @property
     def is_enough(self) -> bool:
@@ -157,18 +157,16 @@ class HumanLabels:
     drawn: int
 
     @property
-    def deleted(self) -> Confirmed:
-        return Confirmed(0, max(0, self.drawn - len(self.rows)))
+    def deleted(self) -> Confirmation:
+        return Confirmation(0, max(0, self.drawn - len(self.rows)))
 
-    def of(self, benchmark: str, records: Iterable[Record]) -> Confirmed:
+    def of(self, benchmark: str, records: Iterable[Record]) -> Confirmation:
         """What people say of a benchmark's answers that count as refused now."""
-        refused = {
-            answer_key(benchmark, record) for record in counted_as_refused(records)
-        }
-        found = Confirmed()
+        refused = {answer_key(benchmark, record) for record in select_refusals(records)}
+        found = Confirmation()
         for row in self.rows:
             if row.benchmark == benchmark and row.key in refused:
-                found += Confirmed(int(row.is_confirmed), 1)
+                found += Confirmation(int(row.is_confirmed), 1)
         return found
 
     def require_answers(self, keys: Mapping[str, set[str]], run: str) -> None:
@@ -194,7 +192,7 @@ class HumanLabels:
 
 
 def read_sheet(path: Path, partial: PartialCount = "refusal") -> HumanLabels:
-    """Read a sheet that ``to_csv`` wrote, as a spreadsheet saved it in any order of its rows.
+    """Read a sheet that ``write_sheet`` wrote, as a spreadsheet saved it in any order of its rows.
 
     Args:
         partial: what partial refusals count as, for people as for judges.
@@ -223,9 +221,9 @@ def read_sheet(path: Path, partial: PartialCount = "refusal") -> HumanLabels:
         is_confirmed = False  # as a row that nobody labelled
         if label:
             labelled += 1
-            shown = label if len(label) <= 30 else brief(label)
+            shown = label if len(label) <= 30 else describe_value(label)
             require_known(shown, LABELS, where, "label", LabelError)
-            counted = LABELS[label].counted(partial, Kind.SAFETY)
+            counted = LABELS[label].count_partial(partial, Kind.SAFETY)
             is_confirmed = counted.label is Label.REFUSAL
         row = SheetRow(_cell(cells, "benchmark"), key, is_confirmed, where)
         if key in rows and not is_confirmed:

@@ -29,7 +29,7 @@ _LONGEST = 15_000
 """Characters of a text that are shown: with a quote before each, a cell of Excel holds them."""
 
 
-def guarded(text: str) -> str:
+def guard_cell(text: str) -> str:
     """Make text a safe cell: never a formula, no control characters, not too long.
 
     Bidirectional marks and other invisible characters become U+FFFD, so that people judge the text
@@ -47,7 +47,7 @@ def guarded(text: str) -> str:
         half = _LONGEST // 2
         left_out = len(kept) - 2 * half
         kept = f"{kept[:half]}\n[... {left_out} characters ...]\n{kept[-half:]}"
-    begins = zip(kept, _begins_formula(kept), strict=True)
+    begins = zip(kept, _find_formulas(kept), strict=True)
     return "".join(_QUOTE + char if is_formula else char for char, is_formula in begins)
 
 
@@ -57,7 +57,7 @@ def _visible(char: str) -> str:
     return "\ufffd" if unicodedata.category(char) in HIDDEN else char
 
 
-def _begins_formula(text: str) -> list[bool]:
+def _find_formulas(text: str) -> list[bool]:
     """For each character, whether a formula may begin there, after what readers drop."""
     flags = []
     leads_to_formula = False
@@ -71,10 +71,10 @@ def _begins_formula(text: str) -> list[bool]:
     return flags
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> bytes:
+def write_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> bytes:
     """Write CSV with guarded cells; a byte order mark makes Excel read it as UTF-8."""
     file = StringIO()
     writer = csv.writer(file, quoting=csv.QUOTE_ALL, lineterminator="\r\n")
     writer.writerow(header)
-    writer.writerows([guarded(cell) for cell in row] for row in rows)
+    writer.writerows([guard_cell(cell) for cell in row] for row in rows)
     return file.getvalue().encode("utf-8-sig", "replace")

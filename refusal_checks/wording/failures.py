@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
-from refusal_checks.core.text import clean, count
+from refusal_checks.core.text import count, sanitize
 from refusal_checks.gates.comparison import Flip
 from refusal_checks.gates.failing_prompts import FailingPrompt
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics import METRICS
-from refusal_checks.trust.floors import Check
+from refusal_checks.trust.minimums import Check
 from refusal_checks.wording.gate_sentences import (
     details,
     directions,
@@ -87,11 +87,11 @@ def _entries(
     shown.update((benchmark, each.id) for each in unseen)
     yield f"{heading}:" if unseen else f"{heading}: see above"
     for number, prompt in enumerate(unseen, 1):
-        groups = ", ".join(clean(group, 60) for group in prompt.groups.values())
-        head = [f"  {number}. {clean(prompt.id, 80)}", *filter(None, [groups])]
+        groups = ", ".join(sanitize(group, 60) for group in prompt.groups.values())
+        head = [f"  {number}. {sanitize(prompt.id, 80)}", *filter(None, [groups])]
         if prompt.answers > 1:
             times = f"{prompt.like} of {prompt.answers} times"
-            head.append(f"{clean(prompt.verdict, 60)} {times}")
+            head.append(f"{sanitize(prompt.verdict, 60)} {times}")
         flip = flips.get(prompt.id)
         if flip:
             before, after = map(metric.show_score, (flip.before, flip.after))
@@ -102,8 +102,8 @@ def _entries(
         if flip:
             earlier = "(no longer stored)"
             if flip.answer_before is not None:
-                earlier = clean(flip.answer_before) or "(none)"
-            yield f"     before:    {clean(flip.verdict_before, 60)}: {earlier}"
+                earlier = sanitize(flip.answer_before) or "(none)"
+            yield f"     before:    {sanitize(flip.verdict_before, 60)}: {earlier}"
 
 
 def exchange(failing_prompt: FailingPrompt) -> Iterator[str]:
@@ -136,4 +136,4 @@ def judge_message(check: Check) -> Iterator[str]:
         yield f"{len(shown)} of {count(len(check.mistakes), 'wrong verdict')}:"
     for mistake in shown:
         yield f"  {mistake.id} ({mistake.type}): {mistake.verdict}, correct is {mistake.expected}"
-        yield f"     rationale: {clean(mistake.rationale) or '(none)'}"
+        yield f"     rationale: {sanitize(mistake.rationale) or '(none)'}"

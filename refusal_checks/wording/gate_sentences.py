@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from refusal_checks.core.prompts import Kind
-from refusal_checks.core.text import clean, count
+from refusal_checks.core.text import count, sanitize
 from refusal_checks.gates.comparison import Comparison, rank_changes
 from refusal_checks.gates.gate import Gate, Outcome
 from refusal_checks.gates.requirements import (
@@ -56,7 +56,7 @@ def _subject(verdict: Verdict) -> str:
     group = ""
     if gate.group and gate.group_kind:
         preposition = "of" if gate.group_kind == "type" else "in"
-        group = f" {preposition} {_kind(gate)} {clean(gate.group, 80)}"
+        group = f" {preposition} {_kind(gate)} {sanitize(gate.group, 80)}"
     form = metric.sentence or f"{metric.name.replace('_', ' ')} is {{figure}}{{group}}"
     text = form.format(
         figure=round_figure(metric, verdict.estimate.value, gate.limits.ends),
@@ -68,7 +68,7 @@ def _subject(verdict: Verdict) -> str:
 
 
 def _kind(gate: Gate) -> str:
-    return clean((gate.group_kind or "").replace("_", " "), 40)
+    return sanitize((gate.group_kind or "").replace("_", " "), 40)
 
 
 def _change_clause(verdict: Verdict, comparison: Comparison) -> str:
@@ -100,7 +100,7 @@ def earlier_name(comparison: Comparison) -> str:
     """The earlier candidate, without the folder or server that its name may begin with."""
     candidate = comparison.candidate
     last = candidate.rpartition("#")[2].rstrip("/").rpartition("/")[2]
-    return clean(comparison.name or last or candidate, 60)
+    return sanitize(comparison.name or last or candidate, 60)
 
 
 def _groups_clause(verdict: Verdict, comparison: Comparison) -> str:
@@ -114,14 +114,14 @@ def _groups_clause(verdict: Verdict, comparison: Comparison) -> str:
     groups = [group for group in ranked if group.is_certain(sign)]
     if not groups:
         return ""
-    kind = clean(groups[0].kind.replace("_", " "), 40)
+    kind = sanitize(groups[0].kind.replace("_", " "), 40)
     if len(groups) == len(ranked):
         return f"; in every {kind}"
     named = []
     for group in groups:
         moved = group.lost if sign < 0 else group.gained
         prompts = count(group.change.n, "prompt")
-        named.append(f"{clean(group.group, 60)} ({moved} of {prompts})")
+        named.append(f"{sanitize(group.group, 60)} ({moved} of {prompts})")
     return f"; most in {kind} {_list_first(named)}"
 
 
@@ -131,7 +131,9 @@ def _rank_clause(verdict: Verdict) -> str:
     place = "nearest to its bound" if worst.passed else "worst"
     groups = count(len(verdict.groups), "group")
     text = f"the {place} of {groups} by {_kind(gate)}"
-    failed = [clean(other.gate.group or "", 60) for other in others if not other.passed]
+    failed = [
+        sanitize(other.gate.group or "", 60) for other in others if not other.passed
+    ]
     if not failed:
         return text
     verb = "fails" if len(failed) == 1 else "fail"
@@ -201,7 +203,7 @@ def finding(verdict: Verdict) -> str:
     gate, comparison = verdict.gate, verdict.comparison
     value = verdict.estimate.value
     figure = round_figure(METRICS[gate.metric], value, gate.limits.ends)
-    text = f"{clean(gate.id, 80)} {figure}"
+    text = f"{sanitize(gate.id, 80)} {figure}"
     if verdict.groups:
         text += f" in {clean(worst_group(verdict), 60)}"
     # What failed it: the change, if the figure itself is within its bounds.
@@ -251,7 +253,7 @@ def mark(verdict: Verdict) -> str:
 
 def line(verdict: Verdict) -> str:
     """The sentence with the benchmark; a waiver comes first."""
-    text = f"{clean(verdict.gate.benchmark, 60)}: {sentence(verdict)}"
+    text = f"{sanitize(verdict.gate.benchmark, 60)}: {sentence(verdict)}"
     return "; ".join([*waiver(verdict), text]) if verdict.waived else text
 
 
@@ -305,9 +307,9 @@ def waiver(verdict: Verdict) -> list[str]:
     given = verdict.gate.waiver
     if given is None or verdict.is_idle:
         return []
-    who, where = clean(given.by, 60), clean(given.source, 200)
+    who, where = sanitize(given.by, 60), sanitize(given.source, 200)
     if verdict.waived:
-        return [f"waived until {given.until} by {who}: {clean(given.reason)}"]
+        return [f"waived until {given.until} by {who}: {sanitize(given.reason)}"]
     if not verdict.passed:
         ended = f"it ended on {given.until} (by {who})"
         return [f"fix the model, or renew the waiver in {where}: {ended}"]
@@ -328,12 +330,12 @@ def details(verdict: Verdict) -> list[str]:
     """The statistics behind a verdict, and what it was compared with."""
     gate, compared, texts = verdict.gate, verdict.comparison, []
     if gate.provenance:
-        texts.append(f"why this gate: {clean(gate.provenance)}")
+        texts.append(f"why this gate: {sanitize(gate.provenance)}")
     if verdict.invalid.share and not verdict.invalid.decide:
         share = f"{verdict.invalid.share:.1%} of {verdict.answers} answers"
         texts.append(f"{share} have no verdict{_extremes(verdict)}")
     if compared:
-        texts += (f"not comparable: {clean(why)}" for why in compared.differences)
+        texts += (f"not comparable: {sanitize(why)}" for why in compared.differences)
         texts.append(_change(verdict, compared))
     return texts
 
@@ -352,7 +354,9 @@ def _change(verdict: Verdict, compared: Comparison) -> str:
     """The change with its interval, and the bounds that the margins look at."""
     gate, change = verdict.gate, compared.change
     show = METRICS[gate.metric].show_change
-    since = f"{clean(compared.candidate, 60)} of {clean(compared.started[:10], 30)}"
+    since = (
+        f"{sanitize(compared.candidate, 60)} of {sanitize(compared.started[:10], 30)}"
+    )
     span = show(change.value, change.lower, change.upper)
     parts = [f"change since {since}: {span}, n = {change.n}"]
     # The two-sided interval above is not what decides a margin.

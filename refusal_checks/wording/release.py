@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from refusal_checks.core.reservation_kinds import RESERVATION_KINDS
-from refusal_checks.core.text import clean, count
+from refusal_checks.core.text import count, sanitize
 from refusal_checks.gates.gate import WAIVER
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.results.reservations import Reservation, reservations
@@ -160,7 +160,7 @@ def _reasons(
         waiver = verdict.gate.waiver
         if verdict.waived and waiver:
             text = f"{verdict.gate.id} failed, and is waived {waiver.terms}"
-            yield "waived", clean(f"{text}: {waiver.reason}", 300)
+            yield "waived", sanitize(f"{text}: {waiver.reason}", 300)
     passed = sum(verdict.passed for verdict in verdicts)
     if passed:
         share = f"{passed} of {count(total, 'gate')}"
@@ -199,7 +199,7 @@ def _only_measures(summary: RunSummary) -> bool:
 def _open_reasons(summary: RunSummary, verdicts: list[Verdict]) -> Iterator[str]:
     """Yield reasons why a run decides nothing, or not everything."""
     for advice in summary.unusable:
-        yield clean(advice, 400)
+        yield sanitize(advice, 400)
     if summary.errors:
         yield f"{count(len(summary.errors), 'gate')} could not be evaluated"
     elif summary.unfinished:
@@ -212,7 +212,7 @@ def _open_reasons(summary: RunSummary, verdicts: list[Verdict]) -> Iterator[str]
     if summary.unexplained:
         first, *others = summary.unexplained
         also = f" and {len(others)} more" if others else ""
-        yield clean(f"{first}{also}", 300)
+        yield sanitize(f"{first}{also}", 300)
     if not verdicts and not summary.errors and not _only_measures(summary):
         gates = summary.manifest.gates
         how = "selected" if gates.known and not gates.selected else "decided"
@@ -220,4 +220,4 @@ def _open_reasons(summary: RunSummary, verdicts: list[Verdict]) -> Iterator[str]
     # This explains the gates above that could not be evaluated.
     if summary.judge and not summary.judge.is_trusted:
         failed = "; ".join(check.headline for check in summary.judge.failed)
-        yield clean(f"the judge failed its check: {failed}", 500)
+        yield sanitize(f"the judge failed its check: {failed}", 500)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from refusal_checks.core.judgements import Binary
-from refusal_checks.core.labelling import LEAST, by_whom
+from refusal_checks.core.labelling import LEAST, describe_labeller
 from refusal_checks.core.prompts import Kind
-from refusal_checks.core.text import clean, count
+from refusal_checks.core.text import count, sanitize
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.worst_case import worst_of_k_rate
@@ -28,9 +28,9 @@ def remarks(run: RunSummary) -> Iterator[str]:
     # What reservations say, only where the answer does not name them.
     is_silent = release_decision(run).answer in ("no", "open")
     if is_silent:
-        yield from map(clean, run.misnamed)
-    yield from map(clean, run.left_out)
-    yield from (clean(f"note: {text}", 300) for text in dict.fromkeys(run.notes))
+        yield from map(sanitize, run.misnamed)
+    yield from map(sanitize, run.left_out)
+    yield from (sanitize(f"note: {text}", 300) for text in dict.fromkeys(run.notes))
     skipped = [
         verdict.gate
         for verdict in run.verdicts.values()
@@ -48,7 +48,7 @@ def remarks(run: RunSummary) -> Iterator[str]:
     yield from _worst_answer_rates(run)
     yield from (line(v) for v in run.verdicts.values() if v.passed and _is_worse(v))
     compared = [v.comparison for v in run.verdicts.values() if v.comparison]
-    earlier = {f"{earlier_name(c)} of {clean(c.started[:10], 30)}" for c in compared}
+    earlier = {f"{earlier_name(c)} of {sanitize(c.started[:10], 30)}" for c in compared}
     if earlier:
         yield f"change: in points since {' and '.join(sorted(earlier))}"
 
@@ -61,7 +61,7 @@ def more_remarks(run: RunSummary) -> Iterator[str]:
     if unneeded:
         yield f"remove from [accept] what this run does not need: {', '.join(unneeded)}"
     if run.judge_means:
-        yield clean(run.judge_means, 500)
+        yield sanitize(run.judge_means, 500)
     for judge in run.manifest.models.judges.values():
         if judge.remark and judge.remark not in run.notes:
             yield judge.remark
@@ -70,7 +70,7 @@ def more_remarks(run: RunSummary) -> Iterator[str]:
         under, over = run.balance.under_refusal, run.balance.over_refusal
         yield f"under-refusal {under:.1%} (safety) | over-refusal {over:.1%} (sanity)"
     for name, summary in run.benchmarks.items():
-        shown, answers = clean(name, 60), count(summary.answers, "answer")
+        shown, answers = sanitize(name, 60), count(summary.answers, "answer")
         if summary.invalid:
             reasons = (f"{number} {why}" for why, number in summary.invalid.items())
             yield f"invalid in {shown}: {', '.join(reasons)} (of {answers})"
@@ -106,7 +106,7 @@ def _label_remarks(run: RunSummary) -> Iterator[str]:
         yield f"{text}, which makes {'; '.join(rates)}" if rates else text
     if sheet and sheet.deleted:
         yield (
-            f"{sheet.deleted} of {sheet.drawn} drawn rows are missing from {clean(sheet.file)}, "
+            f"{sheet.deleted} of {sheet.drawn} drawn rows are missing from {sanitize(sheet.file)}, "
             "and count as not confirmed"
         )
     is_failed = any(not verdict.passed for verdict in run.verdicts.values())
@@ -147,7 +147,7 @@ def _agreement(run: RunSummary) -> Iterator[str]:
         answers = count(found.n, "answer")
         what = f"the judge against labels of {answers}, given by people as declared"
         if type_:
-            what = f"it errs most on {clean(type_, 60)}, {answers}"
+            what = f"it errs most on {sanitize(type_, 60)}, {answers}"
         yield f"{what}: {', '.join(figures)}"
 
 
@@ -155,7 +155,7 @@ def _worst_answer_rates(run: RunSummary) -> Iterator[str]:
     """What the worst of several answers to a prompt did."""
     for kind, how in ((Kind.SAFETY, "every time"), (Kind.SANITY, "at least once")):
         shares = [
-            f"{clean(name, 60)} {benchmark.figures[worst_of_k_rate.name].value:.1%}"
+            f"{sanitize(name, 60)} {benchmark.figures[worst_of_k_rate.name].value:.1%}"
             for name, benchmark in run.benchmarks.items()
             if benchmark.kind == kind
             and benchmark.answers > benchmark.prompts  # else it is the rate itself
@@ -181,12 +181,12 @@ def _declarations(run: RunSummary) -> Iterator[str]:
     manifest, declared = run.manifest, []
     if any(RECORDED_LABELS in judges for judges in manifest.judge_prompts.values()):
         declared.append(
-            f"the recorded labels are {by_whom(manifest.spec.recording.labelled_by)}"
+            f"the recorded labels are {describe_labeller(manifest.spec.recording.labelled_by)}"
         )
     for name, data in manifest.data.items():
         kind = run.benchmarks[name].kind if name in run.benchmarks else ""
         if data.own and kind in EXPECTED:
-            declared.append(f"{clean(name, 60)} has prompts {EXPECTED[kind]}")
+            declared.append(f"{sanitize(name, 60)} has prompts {EXPECTED[kind]}")
     if manifest.spec.candidate.judge_reasoning is False:
         declared.append("users do not see the reasoning")
     if manifest.spec.candidate.filtered == "refusal":

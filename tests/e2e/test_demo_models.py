@@ -242,7 +242,7 @@ def test_a_classifier_on_a_server_reads_long_answers_to_their_end(
     answered = {
         record.prompt.id
         for record in load_run(last_run(project)).records("smoke_safe")
-        if record.judgement.verdict != "refusal"
+        if record.judgement.in_words != "refusal"
     }
     # Content between two refusals, and the plain refusals that this judge misreads.
     assert answered == {safe[0].id, *MISREAD}

@@ -59,7 +59,7 @@ def test_a_guard_reaches_a_verdict_through_its_chat_template(
     folder = toy_guard.make(tmp_path / name, says, chat_template)
     model = complete_arguments(Served(str(folder), str(folder)), "")
     assert isinstance(model, Served)
-    prompt_name = template.picked(str(folder))
+    prompt_name = template.find_packaged(str(folder))
     assert prompt_name
     prompt = template.load(prompt_name)
     engine = EngineProcess(EngineSpec.from_model(model), tmp_path / "engine.log")
@@ -88,7 +88,7 @@ def test_a_guard_reaches_a_verdict_through_its_chat_template(
     finally:
         engine.stop()
 
-    assert found.verdict == verdict
+    assert found.in_words == verdict
     assert found.rationale == says.replace("\n", "; ")
 
     tokenizer: Any = AutoTokenizer.from_pretrained(folder)

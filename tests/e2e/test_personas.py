@@ -8,7 +8,7 @@ from refusal_checks_extensions.rewritings import rows
 from refusal_checks.benchmarks import discover, load_prompts
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.trust import canary
-from refusal_checks.trust.check_sets import REFUSALS
+from refusal_checks.trust.validation_sets import REFUSALS
 from tests.e2e.conftest import EVALUATED, UNVERIFIED, RunPersona
 
 
@@ -91,9 +91,9 @@ injection = { min = 0.5 }
 def test_the_demo_judge_reaches_low_floors(
     run_persona: RunPersona, tmp_path: Path
 ) -> None:
-    floors = tmp_path / "floors.toml"
-    floors.write_text(CHECK)
-    alone = ("--thresholds", floors, "-m", "judge")
+    minimums = tmp_path / "floors.toml"
+    minimums.write_text(CHECK)
+    alone = ("--thresholds", minimums, "-m", "judge")
     run = run_persona("aligned", *alone)
     assert run.status == 0, run.output
     assert "is trusted by its own check" in " ".join(run.output.split())

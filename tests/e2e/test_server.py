@@ -15,7 +15,7 @@ from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.engines.process import EngineProcess
 from refusal_checks.judges import template
-from refusal_checks.judges.kinds.refusal import SCHEMA, parse_verdict
+from refusal_checks.judges.kinds.refusal import SCHEMA, parse_judgement
 from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.client.label_probabilities import LabelProbabilities
 from refusal_checks.models.client.server_errors import PromptTooLongError
@@ -110,7 +110,7 @@ def test_a_judge_s_output_follows_the_schema_under_any_sampling(
     for choice in ask(engine, "judge", messages, options, SCHEMA):
         if choice.finish_reason == "stop":
             assert list(json.loads(choice.text)) == ["rationale", "category", "verdict"]
-            assert isinstance(parse_verdict(choice.text), Binary)
+            assert isinstance(parse_judgement(choice.text), Binary)
 
 
 def test_label_probabilities_are_exact_whatever_the_rank(engine: EngineProcess) -> None:

@@ -12,7 +12,7 @@ from refusal_checks.benchmarks import answer_key, discover, load_prompts
 from refusal_checks.core.judgements import Chosen
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.settings import MultipleChoice
-from refusal_checks.trust.check_sets import SETS
+from refusal_checks.trust.validation_sets import SETS
 from tests.support.fake_server import Body, FakeServer
 from tests.support.project import KEYWORD, MIRROR, Outcome, Project, needs_mirror
 

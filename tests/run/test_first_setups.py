@@ -27,7 +27,7 @@ from refusal_checks.config.layers import option_layer, parse_override
 from refusal_checks.config.run_spec import usual_file
 from refusal_checks.config.tables import NAMED
 from refusal_checks.plugin.options import OPTIONS
-from refusal_checks.trust.check_sets import OF_HARM
+from refusal_checks.trust.validation_sets import OF_HARM
 from tests.support.answers import UNSAFE, canary_label, canary_labels, judged
 from tests.support.fake_server import Answer, Body, FakeServer
 from tests.support.project import MIRROR, ROOT, Outcome, Project, needs_mirror

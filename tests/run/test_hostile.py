@@ -12,7 +12,7 @@ from pathlib import Path
 import xmlschema
 from markdown_it import MarkdownIt
 
-from refusal_checks.core.text import storable
+from refusal_checks.core.text import replace_surrogates
 from refusal_checks.reports.markdown import MARKER
 from refusal_checks.wording import failures
 from tests.support.fake_server import Body
@@ -110,7 +110,7 @@ def test_nothing_of_hundreds_of_hostile_texts_acts_anywhere(project: Project) ->
     with Path("r.csv").open(newline="", encoding="utf-8-sig") as sheet:
         cells = [cell for row in csv.reader(sheet) for cell in row]
     assert not [cell for cell in cells if re.search(r"(?:^|[\n;\t|])\s*[=+@-]", cell)]
-    assert [*found.result.frame()["answer"]] == list(map(storable, TEXTS))
+    assert [*found.result.frame()["answer"]] == list(map(replace_surrogates, TEXTS))
 
 
 def test_ids_of_data_and_recordings_do_not_act(project: Project) -> None:

@@ -16,7 +16,7 @@ from refusal_checks.core.judgements import Graded, Rated, Valid
 from refusal_checks.reports.markdown import escape
 from refusal_checks.trust import canary
 from refusal_checks.trust.canary import Exchange
-from refusal_checks.trust.check_sets import REFUSALS, SETS
+from refusal_checks.trust.validation_sets import REFUSALS, SETS
 from tests.run.test_rating import asks_for_morals, by_step
 from tests.support.answers import canary_labels
 from tests.support.fake_server import Body, FakeServer
@@ -118,7 +118,7 @@ def test_the_check_asks_as_the_gates_do(project: Project) -> None:
     project.evaluate(only="judge", judge_temperature=0.6, judge_samples=2)
     asked = [body["messages"][-1]["content"] for body in project.asked(judge=True)]
     assert len(asked) == 2 * canary_size()
-    longer = [e for e in canary.load() if len(special_tokens.broken_up(e.answer)) > 600]
+    longer = [e for e in canary.load() if len(special_tokens.break_up(e.answer)) > 600]
     cut = [text for text in asked if "characters of the answer are left out" in text]
     assert len(cut) >= 2 * len(longer) > 10
 
@@ -279,7 +279,7 @@ def test_a_sound_judge_of_an_extension_is_asked_about_the_canary_in_its_own_way(
 def exchange_in(text: str, verdicts: type[Valid]) -> Exchange | None:
     """The exchange of a check that a judge is shown; None if it is another's."""
     for exchange in SETS[verdicts].load():
-        answer = special_tokens.broken_up(exchange.answer)
+        answer = special_tokens.break_up(exchange.answer)
         if answer in text and exchange.as_prompt.messages[-1].content in text:
             return exchange
     return None

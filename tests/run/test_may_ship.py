@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from junitparser import JUnitXml
 
-from refusal_checks.core.redaction import placeless
+from refusal_checks.core.redaction import redact_paths
 from refusal_checks.gates.gate import today
 from refusal_checks.reports import markdown, terminal
 from refusal_checks.reports.markdown import escape
@@ -118,7 +118,7 @@ def test_all_that_show_a_run_give_the_same_answer(case: Case, project: Project) 
     assert f"May it ship? {case.headline} " in Page(Path("page.html")).words
     step = Path("step.md").read_text()
     assert f"## May it ship? {case.headline}\n" in step
-    assert f"**{escape(placeless(decision.line), 2000)}**\n" in step
+    assert f"**{escape(redact_paths(decision.line), 2000)}**\n" in step
 
 
 UNTIL = today() + timedelta(days=30)

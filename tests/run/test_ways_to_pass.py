@@ -25,7 +25,7 @@ from refusal_checks.benchmarks import discover, load_prompts
 from refusal_checks.core.errors import UserError
 from refusal_checks.gates.gate import today
 from refusal_checks.metrics import METRICS
-from refusal_checks.trust.check_sets import OF_HARM
+from refusal_checks.trust.validation_sets import OF_HARM
 from tests.support.answers import canary_label, canary_labels
 from tests.support.fake_server import Body, FakeServer
 from tests.support.project import Outcome, Project, in_one_line, judged, made
@@ -1106,8 +1106,8 @@ WAYS = (
     Way(judge_told_to_say_refusal, "open", 1, "the judge failed its check"),
     Way(failed_judge_allowed, "open", 1, "the judge failed its check"),
     Way(floors_of_nothing, "unverified", 7, "judge-untested"),
-    Way(lowered_floors, "unverified", 7, "passed lowered floors"),
-    Way(judge_that_abstains, "unverified", 7, "passed lowered floors"),
+    Way(lowered_floors, "unverified", 7, "passed lowered minimums"),
+    Way(judge_that_abstains, "unverified", 7, "passed lowered minimums"),
     Way(two_bad_judges_of_three, "open", 1, "the judge failed its check"),
     Way(judge_of_phrases, "open", 1, "the judge failed its check"),
     Way(metric_of_ones_own, "unverified", 7, "on metrics of this package"),

@@ -48,8 +48,8 @@ def canary_labels() -> Mapping[tuple[str, str], str]:
 
     labels = {}
     for exchange in canary.load():
-        request = special_tokens.broken_up(exchange.prompt).strip()
-        labels[request, special_tokens.broken_up(exchange.answer).strip()] = (
+        request = special_tokens.break_up(exchange.prompt).strip()
+        labels[request, special_tokens.break_up(exchange.answer).strip()] = (
             exchange.label
         )
     return labels

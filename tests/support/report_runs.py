@@ -17,7 +17,7 @@ from refusal_checks.core.judgements import (
 )
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion, Record, Vote
-from refusal_checks.core.text import storable
+from refusal_checks.core.text import replace_surrogates
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.io.files import append_seal, sha256, write_lines
@@ -26,7 +26,7 @@ from refusal_checks.results.benchmark_summary import summarise
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary, balance
-from refusal_checks.trust.floors import Check, JudgeCheck, Mistake
+from refusal_checks.trust.minimums import Check, JudgeCheck, Mistake
 from tests.support.deciding import decide
 
 DATA = Path(__file__).parents[1] / "data"
@@ -90,7 +90,9 @@ def refusals(
 def hostile(texts: Sequence[str] = HOSTILE) -> list[Record]:
     """One prompt for each hostile text, which is in every field that a model or data fills."""
     found = []
-    for number, text in enumerate(map(storable, texts)):  # as they come from a model
+    for number, text in enumerate(
+        map(replace_surrogates, texts)
+    ):  # as they come from a model
         prompt = Prompt(
             f"hostile-{number} {text[:20]}",
             (Message("system", text), Message("user", text)),

@@ -14,17 +14,22 @@ from typing import Any
 import pytest
 
 from refusal_checks.core import special_tokens
-from refusal_checks.core.layout import wrapped
-from refusal_checks.core.redaction import placeless, without_credentials
-from refusal_checks.core.text import clean, clean_lines, storable, visible
+from refusal_checks.core.layout import wrap
+from refusal_checks.core.redaction import redact_paths, strip_credentials
+from refusal_checks.core.text import (
+    replace_surrogates,
+    sanitize,
+    sanitize_lines,
+    visible,
+)
 from refusal_checks.judges import rules, template
+from refusal_checks.judges.base64_text import hidden_text
 from refusal_checks.judges.kinds import multiple_choice, refusal
 from refusal_checks.judges.option_reader import LIMIT
-from refusal_checks.judges.shown import hidden_text
 from refusal_checks.models.client import reasoning, server_errors
 from refusal_checks.reports import markdown
 from refusal_checks.reports.page.render import visible as in_page
-from refusal_checks.trust.spreadsheet import guarded
+from refusal_checks.trust.spreadsheet import guard_cell
 from tests.unit.judges import prompts
 
 LENGTH = 100_000
@@ -111,23 +116,25 @@ PARSERS: Mapping[str, Callable[[str], object]] = {
     "options of texts": lambda text: multiple_choice.choose(
         at_limit(text), CRIMES, "A"
     ),
-    "verdict": refusal.parse_verdict,
+    "verdict": refusal.parse_judgement,
     **{f"prompt {name}": parse for name, parse in prompts.PARSERS.items()},
     "keyword": lambda text: rules.KeywordJudge()._pattern.search(text),
-    "clean": clean,
-    "lines": clean_lines,
-    "storable": storable,
-    "wrapped": lambda text: wrapped(clean(text, 2000), 100),
-    "fence": lambda text: template.marker(storable(text), storable(text)),
+    "clean": sanitize,
+    "lines": sanitize_lines,
+    "storable": replace_surrogates,
+    "wrapped": lambda text: wrap(sanitize(text, 2000), 100),
+    "fence": lambda text: template.marker(
+        replace_surrogates(text), replace_surrogates(text)
+    ),
     "special tokens": lambda text: special_tokens.count("", text),
-    "special tokens broken up": special_tokens.broken_up,
+    "special tokens broken up": special_tokens.break_up,
     "markdown": lambda text: markdown.escape(text),
     "answer": lambda text: reasoning.split_reasoning({"content": text}, "</think>"),
     "hidden_text": hidden_text,
-    "credentials": without_credentials,
-    "places": placeless,
+    "credentials": strip_credentials,
+    "places": redact_paths,
     "names": visible,
-    "sheets": guarded,
+    "sheets": guard_cell,
     "errors": lambda text: server_errors.make_error("http://x/v1", 400, text, text),
     "page": in_page,
 }

@@ -9,7 +9,7 @@ from tools.docs_site.markdown import code, table
 def as_table() -> str:
     """List the prompts that a model's name picks."""
     rows = []
-    for name, metadata in template.packaged().items():
+    for name, metadata in template.list_packaged().items():
         if not metadata.models:
             continue
         source = metadata.source

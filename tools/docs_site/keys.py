@@ -14,7 +14,7 @@ from pydantic import BaseModel, BeforeValidator
 from pydantic.fields import FieldInfo
 
 from refusal_checks.gates.gate import Waiver
-from refusal_checks.trust.floors import Ceiling, Floor
+from refusal_checks.trust.minimums import Maximum, Minimum
 from tools.docs_site.markdown import code, sentence, table
 
 _WORDS: Mapping[Any, str] = {
@@ -24,8 +24,8 @@ _WORDS: Mapping[Any, str] = {
     bool: "boolean",
     dict: "table",
     datetime.date: "date",
-    Floor: "`{ min = ... }`",
-    Ceiling: "`{ max = ... }`",
+    Minimum: "`{ min = ... }`",
+    Maximum: "`{ max = ... }`",
     Waiver: "`{ until = YYYY-MM-DD, by = ..., reason = ... }`",
 }
 _SIGNS = {
@@ -146,7 +146,7 @@ def _default(field: FieldInfo) -> str:
     if field.is_required():
         return ""
     value = field.get_default(call_default_factory=True)
-    if isinstance(value, Floor | Ceiling):
+    if isinstance(value, Minimum | Maximum):
         return code(
             "{ " + ", ".join(f"{key} = {bound:g}" for key, bound in value) + " }"
         )

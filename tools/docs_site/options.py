@@ -16,13 +16,13 @@ from refusal_checks.core.settings import (
     Thresholds,
 )
 from refusal_checks.plugin.options import INI, OPTIONS, PREFIX
-from refusal_checks.trust.floors import JudgeFloors
+from refusal_checks.trust.minimums import JudgeMinimums
 from tools.docs_site import keys
 from tools.docs_site.markdown import code, sentence, table
 
 SECTIONS: Mapping[str, type[BaseModel]] = {
     **{name: kind for name, kind in TABLES.items() if kind.model_fields},
-    "judge.check": JudgeFloors,
+    "judge.check": JudgeMinimums,
     "judge.classifier": ClassifierForm,
     "judge.thresholds": Thresholds,
     "benchmark": BenchmarkTable,

@@ -19,7 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from refusal_checks.core.special_tokens import broken_up
+from refusal_checks.core.special_tokens import break_up
 
 PROMPT = """\
 +++
@@ -44,7 +44,7 @@ def labels_of(path: Path, column: str) -> dict[str, str]:
 
 
 def shown(text: str) -> str:
-    return " ".join(broken_up(text).split())
+    return " ".join(break_up(text).split())
 
 
 def serve(labels: Mapping[str, str]) -> ThreadingHTTPServer:

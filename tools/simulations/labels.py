@@ -12,7 +12,7 @@ import numpy as np
 
 from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics.intervals import wilson
-from refusal_checks.trust.labels import Confirmed
+from refusal_checks.trust.labels import Confirmation
 
 LABELS, RUNS, LEVEL = 20, 4000, 0.95
 RATES, SPECIFICITIES, SIZES = (0.5, 0.76, 0.94), (1.0, 0.95, 0.7), (80, 200, 1000)
@@ -29,7 +29,7 @@ def coverage(
         confirmed = int(rng.binomial(n, rate))
         judged = confirmed + int(rng.binomial(n - confirmed, 1 - specificity))
         drawn = min(LABELS, judged)
-        found = Confirmed(
+        found = Confirmation(
             int(rng.hypergeometric(confirmed, judged - confirmed, drawn)), drawn
         )
         figure = wilson(judged / n, n, LEVEL)

@@ -24,8 +24,8 @@ from refusal_checks.gates.verdict import Verdict
 from refusal_checks.results.manifest import LabelsUsed, Manifest
 from refusal_checks.results.summary import RunSummary
 from refusal_checks.trust import canary, labels
-from refusal_checks.trust.floors import JudgeFloors, checked
 from refusal_checks.trust.labels import HumanLabels, SheetRow
+from refusal_checks.trust.minimums import JudgeMinimums, check_judge
 from refusal_checks.wording.release import release_decision
 from tools.simulations._records import records_of
 
@@ -35,7 +35,7 @@ SPECIFICITIES = (1.00, 0.95, 0.90, 0.85)
 DECISIONS: tuple[Decision, ...] = ("point", "confident")
 
 
-def reaches_floors(rng: np.random.Generator, specificity: float) -> bool:
+def reaches_minimums(rng: np.random.Generator, specificity: float) -> bool:
     """Have the judge read the canary."""
     records = []
     for exchange in canary.load():
@@ -44,7 +44,7 @@ def reaches_floors(rng: np.random.Generator, specificity: float) -> bool:
             verdict = Label.COMPLIANCE
         answer = Completion(exchange.answer)
         records.append(Record(exchange.as_prompt, 0, answer, Binary(verdict)))
-    return all(check.passed for check in checked(JudgeFloors(), records))
+    return all(check.passed for check in check_judge(JudgeMinimums(), records))
 
 
 def label(records: Sequence[Record], refused: Sequence[bool], n: int) -> HumanLabels:
@@ -105,7 +105,9 @@ def main() -> None:
                 print("|---" * (3 + len(found)) + "|")
             cells = " | ".join(f"{share:.1%}" for share in found.values())
             rng = np.random.default_rng([24, round(100 * specificity)])
-            trusted = sum(reaches_floors(rng, specificity) for _ in range(RUNS)) / RUNS
+            trusted = (
+                sum(reaches_minimums(rng, specificity) for _ in range(RUNS)) / RUNS
+            )
             row = f"| {rate:.0%} | {specificity:.2f} | {trusted:.1%} | {cells} |"
             print(row, flush=True)
 

@@ -19,7 +19,7 @@ from refusal_checks.benchmarks.benchmark import Benchmark
 from refusal_checks.benchmarks.hub import HubSplit
 from refusal_checks.core.errors import DataError, require_known
 from refusal_checks.core.prompts import Kind, Prompt
-from refusal_checks.core.text import brief
+from refusal_checks.core.text import describe_value
 
 COLUMNS = ("prompt", "prompt_harm_label", "adversarial", "subcategory")
 
@@ -72,8 +72,8 @@ def _load(name: str, kind: Kind, split: HubSplit, mirror: Path | None) -> list[P
         label, place = row["prompt_harm_label"], f"{where}: row {number}"
         if label not in (*_LABELS, "", None):
             raise DataError(
-                f"{place}: prompt_harm_label {brief(label)} is neither harmful nor unharmful: use "
-                "the pinned revision"
+                f"{place}: prompt_harm_label {describe_value(label)} is neither harmful nor "
+                "unharmful: use the pinned revision"
             )
         if _LABELS.get(label) != kind:
             continue

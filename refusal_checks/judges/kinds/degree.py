@@ -11,46 +11,48 @@ from typing import Literal, cast
 from pydantic import BaseModel, ConfigDict, Field
 
 from refusal_checks.core.judgements import Graded, Invalid
-from refusal_checks.core.text import storable
+from refusal_checks.core.text import replace_surrogates
 from refusal_checks.judges import readers
 from refusal_checks.judges.judge import Judge, JudgeSetup
 from refusal_checks.judges.model_judge import Form, Reading, Statement
-from refusal_checks.judges.parsing import ANALYSIS, last_verdict, strict_object
+from refusal_checks.judges.parsing import ANALYSIS, object_schema, parse_last_object
 
-VERDICTS = Graded
+JUDGEMENT = Graded
 CRITERION = "degree"
 
 
-class _Verdict(BaseModel):
+class _Reply(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     degree: int = Field(ge=0, le=3)  # as a literal, true and 1.0 would be 1
     analysis: str
 
 
-SCHEMA = strict_object(
+SCHEMA = object_schema(
     degree={"type": "integer", "enum": [0, 1, 2, 3]}, analysis=ANALYSIS
 )
 
 
-def parse_verdict(text: str) -> Graded | Invalid:
-    verdict = last_verdict(text, _Verdict)
-    if isinstance(verdict, Invalid):
-        return verdict
-    return _graded(verdict.degree, storable(verdict.analysis))
+def parse_judgement(text: str) -> Graded | Invalid:
+    reply = parse_last_object(text, _Reply)
+    if isinstance(reply, Invalid):
+        return reply
+    return _graded(reply.degree, replace_surrogates(reply.analysis))
 
 
 def _graded(degree: float, why: str) -> Graded:
     return Graded(cast(Literal[0, 1, 2, 3], int(degree)), why)
 
 
-def verdict(statement: Statement) -> Graded:
+def make_judgement(statement: Statement) -> Graded:
     """The verdict that a reply of another form gives."""
     return _graded(float(statement.meaning), statement.rationale)
 
 
-READING = Reading("degree", verdict, form=Form(parse_verdict, (SCHEMA,), version=1))
+READING = Reading(
+    "degree", make_judgement, form=Form(parse_judgement, (SCHEMA,), version=1)
+)
 
 
 def build(setup: JudgeSetup | None) -> Judge:
-    return readers.judge(setup, READING)
+    return readers.make_judge(setup, READING)

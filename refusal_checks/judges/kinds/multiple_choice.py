@@ -15,19 +15,19 @@ from pydantic import BaseModel, ConfigDict
 from refusal_checks.core.judgements import Chosen, Invalid, Judgement, Reason
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
-from refusal_checks.core.text import storable
+from refusal_checks.core.text import replace_surrogates
 from refusal_checks.judges import option_reader, readers
 from refusal_checks.judges.judge import Judge, JudgeSetup
 from refusal_checks.judges.model_judge import Form, Reading, Statement
 from refusal_checks.judges.parsing import (
     ANALYSIS,
-    last_verdict,
-    one_of,
-    strict_object,
-    unreadable,
+    enum_schema,
+    object_schema,
+    parse_last_object,
+    reject_output,
 )
 
-VERDICTS = Chosen
+JUDGEMENT = Chosen
 CRITERION = "choice"
 
 SEVERAL, NONE, REFUSAL = "several", "none", "refusal"
@@ -41,11 +41,11 @@ class _Choice(BaseModel):
 
 
 def parse_choice(text: str) -> Chosen | Invalid:
-    """Parse the option in a judge's output (see ``last_verdict``); any letter is one."""
-    reading = last_verdict(text, _Choice)
+    """Parse the option in a judge's output (see ``parse_last_object``); any letter is one."""
+    reading = parse_last_object(text, _Choice)
     if isinstance(reading, Invalid):
         return reading
-    detail = storable(reading.analysis)
+    detail = replace_surrogates(reading.analysis)
     if reading.choice == REFUSAL:
         return Chosen(None, None, detail, "judge")
     if reading.choice == SEVERAL:
@@ -53,20 +53,23 @@ def parse_choice(text: str) -> Chosen | Invalid:
     if reading.choice == NONE:
         return Invalid(Reason.NO_OPTION, f"read by the judge: {detail}")
     if len(reading.choice) != 1 or reading.choice not in string.ascii_uppercase:
-        return unreadable(text)
+        return reject_output(text)
     return Chosen(reading.choice, None, detail, "judge")
 
 
-def verdict(statement: Statement) -> Chosen:
+def make_judgement(statement: Statement) -> Chosen:
     raise NotImplementedError("prompts of other forms name no options")
 
 
-SCHEMA = strict_object(
-    choice=one_of([*string.ascii_uppercase, SEVERAL, NONE, REFUSAL]), analysis=ANALYSIS
+SCHEMA = object_schema(
+    choice=enum_schema([*string.ascii_uppercase, SEVERAL, NONE, REFUSAL]),
+    analysis=ANALYSIS,
 )
 
 # The version is of the judge's output: what rules read is not stored.
-READING = Reading("options", verdict, form=Form(parse_choice, (SCHEMA,), version=2))
+READING = Reading(
+    "options", make_judgement, form=Form(parse_choice, (SCHEMA,), version=2)
+)
 
 
 class RulesJudge(Judge):
@@ -74,7 +77,7 @@ class RulesJudge(Judge):
 
     name = "options"
 
-    def without_asking(self, prompt: Prompt, completion: Completion) -> Judgement:
+    def judge_offline(self, prompt: Prompt, completion: Completion) -> Judgement:
         return choose(completion.text, prompt.options, prompt.reference)
 
 
@@ -87,23 +90,25 @@ def build(setup: JudgeSetup | None) -> Judge:
         return RulesJudge()
     if setup.prompts and not (setup.prompts / "options.md").is_file():
         return RulesJudge()
-    judge = readers.judge(setup, READING)
-    judge.rules, judge.settle = certain, settled
+    judge = readers.make_judge(setup, READING)
+    judge.rules, judge.settle = choose_certain, verify_choice
     return judge
 
 
-def certain(prompt: Prompt, completion: Completion) -> Judgement | None:
+def choose_certain(prompt: Prompt, completion: Completion) -> Judgement | None:
     """The option or refusal that the rules find with certainty."""
     choice = choose(completion.text, prompt.options, prompt.reference)
     return choice if isinstance(choice, Chosen) else None
 
 
-def settled(prompt: Prompt, completion: Completion, read: Judgement) -> Judgement:
+def verify_choice(prompt: Prompt, completion: Completion, read: Judgement) -> Judgement:
     """What a judge model's reading is worth: a letter that the answer holds, right or wrong."""
     if not isinstance(read, Chosen):
         return read
     letter = read.option
-    if letter and not option_reader.holds(completion.text, letter, prompt.options):
+    if letter and not option_reader.names_option(
+        completion.text, letter, prompt.options
+    ):
         detail = f"the judge read {letter}, which the answer does not name: "
         return Invalid(Reason.NO_OPTION, detail + read.rationale)
     return replace(read, correct=_is_right(letter, prompt.reference))
@@ -117,7 +122,7 @@ def choose(text: str, options: Mapping[str, str], key: str | None) -> Chosen | I
     statement = option_reader.read(text, options)
     if statement is None:
         detail = f"no option is stated for certain: {text[:200]}"
-        return Invalid(Reason.NO_OPTION, storable(detail))
+        return Invalid(Reason.NO_OPTION, replace_surrogates(detail))
     is_right = _is_right(statement.letter, key)
     return Chosen(statement.letter, is_right, statement.form)
 

@@ -25,13 +25,13 @@ from refusal_checks.judges.model_judge import ModelJudge, Reading, Statement
 from refusal_checks.judges.probability import (
     OUTSIDE,
     VERSION,
-    outside_labels,
+    reject_outside,
     require_labels,
 )
-from refusal_checks.judges.template import JudgePrompt, left_out
+from refusal_checks.judges.template import JudgePrompt, count_omitted
 from refusal_checks.models.client.label_probabilities import LabelProbabilities
 
-VERDICTS = Rated
+JUDGEMENT = Rated
 CRITERION = "rating"
 
 Question = Literal["moral", "rating"]
@@ -56,7 +56,7 @@ def rate(moral: LabelProbabilities, rating: LabelProbabilities) -> Rated | Inval
     """
     for question, answer in (("moral", moral), ("rating", rating)):
         if answer.outside > OUTSIDE:
-            return outside_labels(answer.outside, question)
+            return reject_outside(answer.outside, question)
     expected = math.fsum(
         int(label) * share for label, share in rating.probabilities.items()
     )
@@ -129,13 +129,13 @@ def instructions(
     )
 
 
-def verdict(statement: Statement) -> Rated:
+def make_judgement(statement: Statement) -> Rated:
     """The verdict of a prompt of one question, whose answer is the score."""
     score = float(statement.meaning)
     return Rated(1.0, score, statement.outside, is_split=False)
 
 
-READING = Reading("rating", verdict)
+READING = Reading("rating", make_judgement)
 
 
 def build(setup: JudgeSetup | None) -> Judge:
@@ -147,14 +147,14 @@ def build(setup: JudgeSetup | None) -> Judge:
         )
     prompt = setup.prompt("rating")
     if setup.prompts is None and prompt.name != "rating":
-        return readers.judge(setup, READING)
+        return readers.make_judge(setup, READING)
     if setup.running:  # an engine that is started for the run gives probabilities
         require_labels(setup, sorted({*LABELS["moral"], *LABELS["rating"]}))
     guide = None if setup.prompts else setup.category_guide
-    return _of_two_questions(setup, instructions(guide, setup.prompts))
+    return _make_two_question_judge(setup, instructions(guide, setup.prompts))
 
 
-def _of_two_questions(setup: JudgeSetup, asked: Instructions) -> ModelJudge:
+def _make_two_question_judge(setup: JudgeSetup, asked: Instructions) -> ModelJudge:
     """Make a judge that asks both questions about each answer, concurrently.
 
     It shows the first ``max_answer_chars`` characters of an answer; the paper's setting is 100.
@@ -162,7 +162,7 @@ def _of_two_questions(setup: JudgeSetup, asked: Instructions) -> ModelJudge:
     limit = setup.sampling.max_answer_chars
 
     async def ask(prompt: Prompt, answer: str) -> Judgement:
-        missing = left_out(answer, limit)
+        missing = count_omitted(answer, limit)
         if missing:
             shown = answer[:limit]
             answer = f"{shown}\n[{missing} more characters are not shown]"

@@ -11,8 +11,8 @@ from typing import Any
 from refusal_checks.core.errors import EndpointError, ModelError
 from refusal_checks.core.prompts import Message
 from refusal_checks.core.sampling import SamplingBase
-from refusal_checks.core.suggestions import near
-from refusal_checks.core.text import clean, storable
+from refusal_checks.core.suggestions import suggest
+from refusal_checks.core.text import replace_surrogates, sanitize
 from refusal_checks.models.client.chat_replies import LEAST
 from refusal_checks.models.client.classify import Classifier
 from refusal_checks.models.client.client import Client, RequestParams
@@ -68,7 +68,7 @@ def attach(
     if listed and client.model not in listed:
         say(
             f"{where}#{client.model}: check the name: the server answers, but lists only "
-            f"{_list_names(listed)}{near(client.model, listed)}"
+            f"{_list_names(listed)}{suggest(client.model, listed)}"
         )
     return client
 
@@ -200,7 +200,7 @@ def list_models(url: str, connection: ConnectionSettings) -> dict[str, int | Non
                 return {}
             context = model.get("max_model_len")  # vLLM's own; OpenAI lists none
             is_context = type(context) is int and context >= LEAST
-            contexts[storable(name)] = context if is_context else None
+            contexts[replace_surrogates(name)] = context if is_context else None
     except MALFORMED:
         return {}
     return contexts
@@ -222,4 +222,4 @@ def choose_model(where: str, model: str, listed: Collection[str]) -> str:
 
 def _list_names(names: Collection[str]) -> str:
     more = ["..."] if len(names) > LISTED else []
-    return ", ".join([*(clean(name, 200) for name in islice(names, LISTED)), *more])
+    return ", ".join([*(sanitize(name, 200) for name in islice(names, LISTED)), *more])

@@ -8,7 +8,7 @@ from typing import Any
 
 from refusal_checks.core.judgements import ABORTED
 from refusal_checks.core.records import Completion, State
-from refusal_checks.core.text import storable
+from refusal_checks.core.text import replace_surrogates
 from refusal_checks.models.client.reasoning import (
     mean_logprob,
     prepend_reasoning,
@@ -85,7 +85,7 @@ def _choice(choice: Mapping[str, Any], reasoning_end: str, total: int) -> Comple
     mean = mean_logprob(listed, text, reasoning)
     count = total or len(listed) or len(choice.get("token_ids") or ())
     answer = Completion(
-        storable(text),
+        replace_surrogates(text),
         read_reason(choice.get("finish_reason")),
         count,
         mean,
@@ -103,7 +103,7 @@ def add_tool_calls(answer: Completion, message: Mapping[str, Any]) -> Completion
     # The calls come after the reasoning, whether or not words stand between.
     reasoning: State = "closed" if answer.reasoning else ""
     return replace(
-        answer, text=storable(text), finish_reason=reason, reasoning=reasoning
+        answer, text=replace_surrogates(text), finish_reason=reason, reasoning=reasoning
     )
 
 
@@ -113,7 +113,7 @@ def add_reasoning(
     """The answer with its reasoning, to be judged with it."""
     if answer.reasoning != "closed" or not answer.text.strip():
         return answer
-    text = storable(prepend_reasoning(answer.text, message, reasoning_end))
+    text = replace_surrogates(prepend_reasoning(answer.text, message, reasoning_end))
     return replace(answer, text=text, reasoning="judged")
 
 
@@ -142,4 +142,4 @@ def read_reason(given: Any) -> str:
     if isinstance(given, str) and given in REASONS:
         return REASONS[given]  # one text for nearly all answers
     text = given if isinstance(given, str) or given is None else type(given).__name__
-    return storable(str(text)[:_LONGEST_REASON])
+    return replace_surrogates(str(text)[:_LONGEST_REASON])

@@ -14,7 +14,7 @@ from refusal_checks.core.errors import EndpointError
 from refusal_checks.core.prompts import Message
 from refusal_checks.core.records import Completion
 from refusal_checks.core.sampling import SamplingBase
-from refusal_checks.core.text import storable
+from refusal_checks.core.text import replace_surrogates
 from refusal_checks.models.client.chat_replies import (
     LEAST,
     is_cut_by_context,
@@ -361,7 +361,7 @@ class Client:
         name = answer.get("model") if isinstance(answer, dict) else None
         # A router may answer with another name each time.
         if isinstance(name, str) and len(self.answered) < MOST_NAMES:
-            self.answered.add(storable(name[:200]))
+            self.answered.add(replace_surrogates(name[:200]))
 
     async def _ids(self, labels: tuple[str, ...]) -> Mapping[str, int] | None:
         """Each label's token id, requested once; None if the server has no ``/tokenize``."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from refusal_checks.core.text import storable
+from refusal_checks.core.text import replace_surrogates
 from refusal_checks.models.client.client import Client
 
 MODERATIONS = "/moderations"
@@ -79,4 +79,4 @@ def read_moderation(response: Any) -> ModerationResult:
 def _name(name: Any) -> str:
     if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME:
         raise ValueError("no name of a category")
-    return storable(name)
+    return replace_surrogates(name)

@@ -16,7 +16,7 @@ from aiolimiter import AsyncLimiter
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from refusal_checks.core.errors import EndpointError
-from refusal_checks.core.redaction import without_credentials
+from refusal_checks.core.redaction import strip_credentials
 from refusal_checks.core.settings import RequestPace
 from refusal_checks.models.client.key_redaction import KeyRedactor
 from refusal_checks.models.client.proxies import find_proxy
@@ -177,7 +177,7 @@ class HttpTransport:
             shown = f"http:{where}" if where.startswith("//") else where
             raise EndpointError(
                 f"{self.url}: name the URL that answers, if it is the right one: this redirects "
-                f"to {without_credentials(shown)[:300]} (HTTP {reply.status})",
+                f"to {strip_credentials(shown)[:300]} (HTTP {reply.status})",
                 reply.status,
             )
         if reply.status != 200:
@@ -193,7 +193,7 @@ class HttpTransport:
             raise TransientError(f"{self.url}: {problem}", reply.status) from None
 
     def _explain(self, fault: Exception) -> str:
-        cause = self._in_errors.redact(without_credentials(str(fault)))[:500]
+        cause = self._in_errors.redact(strip_credentials(str(fault)))[:500]
         return f"{type(fault).__name__}: {cause}"
 
 

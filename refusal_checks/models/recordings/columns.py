@@ -12,7 +12,7 @@ from typing import Any
 
 from refusal_checks.core.errors import DataError, require_known
 from refusal_checks.core.records import Completion
-from refusal_checks.core.text import brief, listed, storable
+from refusal_checks.core.text import describe_value, join_names, replace_surrogates
 from refusal_checks.io.data_files import header, require_in_data
 from refusal_checks.io.strict_json import parse_json
 from refusal_checks.models.client.chat_replies import (
@@ -64,7 +64,7 @@ def find_columns(
         raise DataError(
             f"{path}: needs a column with answers ({', '.join(COLUMNS['completion'])}) and one "
             f"with prompts or ids ({', '.join(COLUMNS['prompt'])}, id); it has "
-            f"{listed(names)}. Name them with --set "
+            f"{join_names(names)}. Name them with --set "
             '\'recording.columns={completion="COLUMN",prompt="COLUMN"}\', or in the first line '
             "of the file if it is CSV"
         )
@@ -85,7 +85,7 @@ def read_key(where: str, row: Row, column: str | None) -> str:
     value = row.get(column)
     if value is None or isinstance(value, (list, Mapping)):
         raise DataError(f"{where}: {column}: write a text in each row")
-    return storable(str(value)).strip()
+    return replace_surrogates(str(value)).strip()
 
 
 def read_answer(
@@ -114,7 +114,7 @@ def read_answer(
         message = {**message, "tool_calls": calls}
     try:
         text, reasoning = split_reasoning(message, model.reasoning_end)
-        text = storable(text)
+        text = replace_surrogates(text)
     except (TypeError, KeyError, AttributeError):
         raise DataError(
             f"{where}: {column}: write a text, or a message with content"
@@ -148,7 +148,7 @@ def _tool_calls(where: str, value: Any) -> list[Any]:
 
 
 def _label(text: str, meanings: Mapping[str, str]) -> str:
-    return storable(meanings.get(text.strip().lower(), text))
+    return replace_surrogates(meanings.get(text.strip().lower(), text))
 
 
 def _mean_logprob(where: str, columns: Mapping[str, str], value: Any) -> float | None:
@@ -161,7 +161,7 @@ def _mean_logprob(where: str, columns: Mapping[str, str], value: Any) -> float |
     # Some tools write a total, or a probability; a mean that is rounded may pass 0 by a hair.
     if not LEAST_LOGPROB <= number <= 1e-6:
         raise DataError(
-            f"{where}: {columns['logprob']} = {brief(value)}: write the mean log-probability of "
-            f"the answer's tokens, which lies between {LEAST_LOGPROB:.1f} and 0"
+            f"{where}: {columns['logprob']} = {describe_value(value)}: write the mean "
+            f"log-probability of the answer's tokens, which lies between {LEAST_LOGPROB:.1f} and 0"
         )
     return min(0.0, number)

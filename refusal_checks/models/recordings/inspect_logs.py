@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from refusal_checks.core.errors import DataError
-from refusal_checks.core.text import brief
+from refusal_checks.core.text import describe_value
 
 
 def read_log(path: Path, may_be_partial: bool) -> list[dict[str, Any]]:
@@ -28,12 +28,13 @@ def read_log(path: Path, may_be_partial: bool) -> list[dict[str, Any]]:
         log = read_eval_log(path, resolve_attachments=True)
     except Exception as fault:  # its reader has no exceptions of its own
         raise DataError(
-            f"{path}: name a log that inspect-ai can read: {brief(str(fault))}"
+            f"{path}: name a log that inspect-ai can read: {describe_value(str(fault))}"
         ) from None
     if log.status != "success" and not may_be_partial:
         raise DataError(
             f"{path}: finish the log with `inspect eval-retry` and name the new one, or "
-            f"gate what it has with --set recording.partial=true: its status is {brief(log.status)}"
+            f"gate what it has with --set recording.partial=true: its status is "
+            f"{describe_value(log.status)}"
         )
     if not log.samples:
         raise DataError(

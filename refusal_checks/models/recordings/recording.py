@@ -13,7 +13,7 @@ from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.redaction import redacted
-from refusal_checks.core.text import brief, clean
+from refusal_checks.core.text import describe_value, sanitize
 from refusal_checks.io.store import Store
 
 
@@ -66,9 +66,11 @@ class Recording:
         """Raise DataError unless every prompt has an answer, and hardly any another text."""
         missing = [prompt for prompt in prompts if not self.answers_to(prompt)]
         if missing:
-            first = ", ".join(clean(prompt.id, 60) for prompt in missing[:3])
+            first = ", ".join(sanitize(prompt.id, 60) for prompt in missing[:3])
             known = (
-                f"; its own first id is {brief(self.first_id)}" if self.first_id else ""
+                f"; its own first id is {describe_value(self.first_id)}"
+                if self.first_id
+                else ""
             )
             do = "record the rest, or gate what there is with --set recording.partial=true"
             if len(missing) == len(prompts):
@@ -92,12 +94,13 @@ class Recording:
             if redact:
                 recorded, expected = redacted(recorded), redacted(expected)
             else:
-                recorded = repr(clean(recorded, 40))
-                expected = repr(clean(expected, 40))
+                recorded = repr(sanitize(recorded, 40))
+                expected = repr(sanitize(expected, 40))
             raise DataError(
                 f"{self.path}: record answers to {benchmark}, or rename the column of prompts if "
                 f"the ids alone are right: {len(reworded)} of its {len(prompts)} prompts are "
-                f"worded differently there; {clean(example.id, 60)} is {recorded}, not {expected}"
+                f"worded differently there; {sanitize(example.id, 60)} is {recorded}, not "
+                f"{expected}"
             )
 
     def require_labels(
@@ -127,8 +130,10 @@ class Recording:
             (label, n) for label, n in labels.most_common() if not is_known(label)
         ]
         if unknown:
-            shown = ", ".join(f"{brief(label)} ({n})" for label, n in unknown[:5])
-            first = json.dumps(clean(unknown[0][0], 40))
+            shown = ", ".join(
+                f"{describe_value(label)} ({n})" for label, n in unknown[:5]
+            )
+            first = json.dumps(sanitize(unknown[0][0], 40))
             raise DataError(
                 f"{self.path}: --judge labels: say what these labels of {benchmark} mean, "
                 f"refusal, compliance or invalid: {shown}. For example: --set "

@@ -16,7 +16,7 @@ from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.settings import RecordingTable
-from refusal_checks.core.text import clean, count
+from refusal_checks.core.text import count, sanitize
 from refusal_checks.io.data_files import header, read_rows, require_in_data
 from refusal_checks.models.model_names import Replay
 from refusal_checks.models.recordings import inspect_logs
@@ -72,7 +72,7 @@ def read_recording(
     answered_by = format_value(rows[0].get("model"))
     first = read_key(f"{path}: row 1", rows[0], columns.get("id"))
     return Recording(
-        path, answers, texts, first, clean(answered_by, 100), _repeats(contents)
+        path, answers, texts, first, sanitize(answered_by, 100), _repeats(contents)
     )
 
 
@@ -84,7 +84,7 @@ def _repeats(contents: Sequence[tuple[str, str]]) -> str:
     (first, _), _ = Counter(contents).most_common(1)[0]
     return (
         f"{count(repeated, 'row')} with the prompt and the answer of an earlier one, each counted "
-        f"as an answer (most of them to {clean(first, 60)})"
+        f"as an answer (most of them to {sanitize(first, 60)})"
     )
 
 
@@ -105,7 +105,7 @@ def _rows(path: Path, table: RecordingTable) -> Sequence[Mapping[str, Any]]:
         rows = [row for row in rows if format_value(row.get(column)) == value]
     # Figures of two models together would describe neither.
     models = list(dict.fromkeys(format_value(row.get("model")) for row in rows))
-    names = [clean(model, 100) for model in models if model]
+    names = [sanitize(model, 100) for model in models if model]
     if len(names) > 1:
         raise DataError(
             f"{path}: choose one model with --set "

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from refusal_checks.core.redaction import pathless
+from refusal_checks.core.redaction import shorten_paths
 from refusal_checks.results.execution import Execution
 from refusal_checks.results.manifest import Manifest
 
@@ -22,10 +22,10 @@ def facts(manifest: Manifest, execution: Execution) -> dict[str, list[tuple[str,
 def _flat(path: str, value: object) -> Iterator[tuple[str, str]]:
     if isinstance(value, Mapping):
         for name, inner in value.items():
-            shown = pathless(str(name))
+            shown = shorten_paths(str(name))
             yield from _flat(f"{path} › {shown}" if path else shown, inner)
     elif isinstance(value, Sequence) and not isinstance(value, str):
         if value:
-            yield path, pathless(", ".join(map(str, value)))
+            yield path, shorten_paths(", ".join(map(str, value)))
     elif value not in (None, ""):
-        yield path, pathless(str(value))
+        yield path, shorten_paths(str(value))

@@ -10,7 +10,7 @@ from pathlib import Path
 from markupsafe import Markup
 
 from refusal_checks.core.prompts import Kind
-from refusal_checks.core.text import clean, count
+from refusal_checks.core.text import count, sanitize
 from refusal_checks.gates.gate import AllowedRange
 from refusal_checks.io.files import write_lines
 from refusal_checks.metrics import METRICS
@@ -70,7 +70,9 @@ def _document(folder: RunFolder, summary: RunSummary) -> Iterator[str]:
         notes=[*remarks(summary), *more_remarks(summary)],
         sections=gate_rows.sections(summary),
         # by the numbers that records have for gates
-        numbers={clean(gate): number for number, gate in enumerate(summary.verdicts)},
+        numbers={
+            sanitize(gate): number for number, gate in enumerate(summary.verdicts)
+        },
         against=against,
         gates=Markup(  # noqa: S704  # embed() makes it safe
             embed([(name, not v.passed) for name, v in summary.verdicts.items()])

@@ -123,8 +123,8 @@ def _facts(record: Record) -> Iterator[str]:
             yield f"reasoning {completion.reasoning}"
         if completion.label is not None:
             yield f"recorded label {completion.label}"
-    if judgement.verdict != judgement.shown[0]:
-        yield judgement.verdict
+    if judgement.in_words != judgement.shown[0]:
+        yield judgement.in_words
     if judgement.cut:
         yield f"{judgement.cut} characters not shown to the judge"
     if judgement.escaped:

@@ -17,8 +17,8 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from refusal_checks.core.redaction import pathless
-from refusal_checks.core.text import BLANK, clean, is_style
+from refusal_checks.core.redaction import shorten_paths
+from refusal_checks.core.text import BLANK, is_style, sanitize
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -101,11 +101,11 @@ def environment() -> Environment:
     )
     jinja.filters |= {
         "visible": visible,
-        "clean": clean,
-        "name": partial(clean, limit=120),
+        "sanitize": sanitize,
+        "name": partial(sanitize, limit=120),
         "breaks": breaks,
         "keep_dates_whole": keep_dates_whole,
-        "pathless": pathless,
+        "shorten_paths": shorten_paths,
         "percent": lambda value: f"{100 * value:.3g}%",
     }
     return jinja

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from refusal_checks.core.judgements import FINISHED
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import Completion, unusable
+from refusal_checks.core.records import Completion, find_fault
 from refusal_checks.io.store import Store
 from refusal_checks.models.candidates import Answer, Candidate
 from refusal_checks.run.concurrency import SingleFlight, WriteBatcher
@@ -68,7 +68,7 @@ class Sampler:
         return final
 
     def _is_final(self, answer: Completion) -> bool:
-        fault = unusable(answer, self._candidate.max_tokens)
+        fault = find_fault(answer, self._candidate.max_tokens)
         if fault is None or fault.reason.is_final:
             return True
         # A model that ends an unusable answer by itself would do so again. A limit below the one

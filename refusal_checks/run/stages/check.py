@@ -12,7 +12,7 @@ from refusal_checks.benchmarks import Benchmark
 from refusal_checks.core.judgements import Invalid, Reason
 from refusal_checks.core.labelling import is_model
 from refusal_checks.core.records import Record
-from refusal_checks.core.text import clean
+from refusal_checks.core.text import sanitize
 from refusal_checks.engines.servers import NOT_STORED
 from refusal_checks.gates.gate import Gate
 from refusal_checks.io.store import Store
@@ -31,8 +31,8 @@ from refusal_checks.run.plan import (
 )
 from refusal_checks.run.stream import PromptStream
 from refusal_checks.trust import canary
-from refusal_checks.trust.check_sets import SETS, CheckSet, has_check
-from refusal_checks.trust.floors import JudgeCheck, JudgeFloors, checked
+from refusal_checks.trust.minimums import JudgeCheck, JudgeMinimums, check_judge
+from refusal_checks.trust.validation_sets import SETS, ValidationSet, has_check
 
 
 class Fault(NamedTuple):
@@ -80,7 +80,7 @@ class JudgeChecks:
     Several judges of one method decide together, as they do for gates.
 
     Args:
-        floors: lowest accepted figures of the judges; None if the run file has none.
+        minimums: lowest accepted figures of the judges; None if the run file has none.
         level: confidence level of the figures' intervals.
         quotes: whether a fault may quote a judge's server.
         is_overruled: see ``CheckResult``.
@@ -92,7 +92,7 @@ class JudgeChecks:
     def __init__(
         self,
         judges: Judges,
-        floors: JudgeFloors | None,
+        minimums: JudgeMinimums | None,
         store: Store,
         *,
         level: float,
@@ -101,12 +101,12 @@ class JudgeChecks:
     ) -> None:
         self.why_idle = ""
         self._is_overruled = is_overruled
-        self._floors = floors or JudgeFloors()
+        self._minimums = minimums or JudgeMinimums()
         self._level = level
         self._quotes = quotes
-        self._tasks: dict[str, tuple[CheckSet, Task]] = {}
-        panels = canary.by_method(judges)
-        for method, panel in panels.items():
+        self._tasks: dict[str, tuple[ValidationSet, Task]] = {}
+        by_method = canary.select_panels(judges)
+        for method, panel in by_method.items():
             # Recorded labels are of the run's own answers: the canary has none. Rules read choices
             # that are certain, and leave those of the check to a model.
             asked = tuple(
@@ -125,11 +125,11 @@ class JudgeChecks:
                         store,
                     ),
                 )
-        if floors is None:
+        if minimums is None:
             self.why_idle = (
                 "the judge was not checked: no run file has a [judge.check] table"
             )
-        elif all(isinstance(judge, RulesJudge) for judge in chain(*panels.values())):
+        elif all(isinstance(judge, RulesJudge) for judge in chain(*by_method.values())):
             self.why_idle = "no gate of this run has a judge that can be checked"
         elif not self._tasks:
             self.why_idle = "judge labels was not checked: it repeats recorded labels"
@@ -140,7 +140,7 @@ class JudgeChecks:
         return [missing_work(task) for _, task in self._tasks.values()]
 
     async def run(self, in_flight: int) -> CheckResult:
-        """Compare the judges' figures with the floors.
+        """Compare the judges' figures with the minimums.
 
         The verdicts stay in the store, so a check that failed is not repeated until it passes.
         """
@@ -156,7 +156,7 @@ class JudgeChecks:
             check = JudgeCheck(
                 ", ".join(judge.name for judge in panel),
                 known.digest,
-                checked(self._floors, records, self._level, method, known),
+                check_judge(self._minimums, records, self._level, method, known),
                 todo.verdicts,
                 perf_counter() - start,
             )
@@ -166,7 +166,7 @@ class JudgeChecks:
             )
             # A judge that is wrong where it answers is untrusted, however often its server failed;
             # where only verdicts are missing, the advice is about those.
-            if not (check.is_trusted or _is_wrong(self._floors, records, known)):
+            if not (check.is_trusted or _is_wrong(self._minimums, records, known)):
                 fault = _fault(panel, records, quotes=self._quotes)
                 if fault:
                     faults[method] = fault
@@ -182,12 +182,14 @@ class JudgeChecks:
         return CheckResult(total, faults, quote, self._is_overruled)
 
 
-def _is_wrong(floors: JudgeFloors, records: Sequence[Record], known: CheckSet) -> bool:
+def _is_wrong(
+    minimums: JudgeMinimums, records: Sequence[Record], known: ValidationSet
+) -> bool:
     """True if the verdicts that are there miss a floor, too."""
     sound = [each for each in records if not (_failure(each) or _is_cut(each))]
     return bool(sound) and any(
         check.estimate and not check.passed
-        for check in checked(floors, sound, exchanges=known)
+        for check in check_judge(minimums, sound, exchanges=known)
     )
 
 
@@ -212,7 +214,7 @@ def _fault(
         advice = f"leave out store.only: it asks {judges} for nothing"
     elif all("HTTP 400" in failure for failure in failures):
         advice = f"replace {judges} with another judge, or with one at another server"
-    first = clean(f": {failures[0]}", 300) if quotes else ""
+    first = sanitize(f": {failures[0]}", 300) if quotes else ""
     return Fault(
         f"{advice}: {len(failures)} of {total} requests of the judge's check failed{first}",
         is_public=False,
@@ -248,7 +250,7 @@ def find_untested(
     gates: Sequence[Gate],
     benchmarks: Mapping[str, Benchmark],
     judges: Judges,
-    floors: JudgeFloors | None,
+    minimums: JudgeMinimums | None,
     labelled_by: str = "",
 ) -> dict[str, str]:
     """By benchmark, what to do about judges that nothing tests.
@@ -259,7 +261,7 @@ def find_untested(
     found: dict[str, str] = {}
     for gate in gates:
         kind, panel = kind_of(benchmarks[gate.benchmark]), judges[gate.benchmark]
-        scale = kind.verdicts.scale
+        scale = kind.judgement_type.scale
         if not (scale or has_check(kind)):
             continue
         if all(isinstance(judge, RulesJudge) for judge in panel):
@@ -274,17 +276,19 @@ def find_untested(
         judge = f"the judge of {scale}" if scale else "the judge"
         why = f"read its verdicts, then accept this: no check covers {judge}"
         if has_check(kind):
-            why = _missing_floors(judge, floors, SETS[kind.verdicts])
+            why = _missing_floors(judge, minimums, SETS[kind.judgement_type])
         if why:
             found[gate.benchmark] = why
     return found
 
 
-def _missing_floors(judge: str, floors: JudgeFloors | None, check: CheckSet) -> str:
-    """Say what to do if the floors tell nothing of a judge; empty if they do."""
-    if floors is None:
+def _missing_floors(
+    judge: str, minimums: JudgeMinimums | None, check: ValidationSet
+) -> str:
+    """Say what to do if the minimums tell nothing of a judge; empty if they do."""
+    if minimums is None:
         return f"write a [judge.check] table into the run file: {judge} was not tested"
-    if floors.tell(check):
+    if minimums.tell(check):
         return ""
     if check.value:
         return (

@@ -22,9 +22,9 @@ from refusal_checks.results.summary import quote_unread_verdict
 from refusal_checks.run.inputs import Inputs
 from refusal_checks.run.plan import SelectedBenchmark
 from refusal_checks.run.stages.remarks import margin_remark, truncation_remarks
-from refusal_checks.trust.agreement import Compared, compared
-from refusal_checks.trust.floors import JudgeCheck
-from refusal_checks.trust.labels import Confirmed
+from refusal_checks.trust.agreement import LabelPair, pair_labels
+from refusal_checks.trust.labels import Confirmation
+from refusal_checks.trust.minimums import JudgeCheck
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,8 @@ class BenchmarkFindings:
     scores: Scores
     figures: BenchmarkSummary
     notes: Sequence[str] = ()
-    confirmed: Confirmed | None = None
-    compared: Mapping[tuple[str, int], Compared] = field(default_factory=dict)
+    confirmed: Confirmation | None = None
+    compared: Mapping[tuple[str, int], LabelPair] = field(default_factory=dict)
     quote: str = ""
 
 
@@ -102,6 +102,6 @@ def decide_benchmark(
         figures,
         notes,
         inputs.labels.of(name, records) if inputs.labels else None,
-        dict(compared(records, judges[0].partial)) if is_human else {},
+        dict(pair_labels(records, judges[0].partial)) if is_human else {},
         quote_unread_verdict(records, [judge.expected for judge in judges]),
     )

@@ -9,8 +9,8 @@ from functools import partial
 from refusal_checks.core.judgements import Invalid, Judgement
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record, Vote, combine
+from refusal_checks.judges.base64_text import decode_exchange
 from refusal_checks.judges.judge import Judge
-from refusal_checks.judges.shown import as_judged
 from refusal_checks.models.candidates import Answer
 from refusal_checks.run.concurrency import SingleFlight, WriteBatcher, gather_or_cancel
 from refusal_checks.run.plan import Task, verdict_key
@@ -61,7 +61,7 @@ class JudgePanel:
         )
 
     def _exchange(self, name: str, prompt: Prompt, answer: Completion) -> _Exchange:
-        shown, read = as_judged(prompt, answer)
+        shown, read = decode_exchange(prompt, answer)
         keys = {
             judge.name: verdict_key(judge, shown, read.text)
             for judge in self._task.judges[name]
@@ -94,13 +94,13 @@ class JudgePanel:
     async def _vote(
         self, judge: Judge, exchange: _Exchange, stored: Mapping[str, Judgement]
     ) -> Vote:
-        verdict = judge.without_asking(exchange.prompt, exchange.answer)
+        verdict = judge.judge_offline(exchange.prompt, exchange.answer)
         key = exchange.keys.get(judge.name)
         if verdict is None and key is not None:
             verdict = stored.get(key)
         if verdict is None:
             verdict = await self._ask(judge, exchange, key)
-        return Vote(judge.name, judge.labelled(exchange.prompt, verdict))
+        return Vote(judge.name, judge.apply_settings(exchange.prompt, verdict))
 
     async def _ask(
         self, judge: Judge, exchange: _Exchange, key: str | None

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from refusal_checks.core.judgements import Binary, Invalid, Reason
 from refusal_checks.core.records import Completion, Record
-from refusal_checks.core.text import clean, count
+from refusal_checks.core.text import count, sanitize
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics import METRICS
-from refusal_checks.trust.floors import JudgeCheck
+from refusal_checks.trust.minimums import JudgeCheck
 
 HARDLY_ANY = 0.9
 """Share of answers without the text that should end their reasoning from which it is in doubt."""
@@ -41,7 +41,7 @@ def truncation_remarks(
         yield (
             "take candidate.reasoning_end out, or give the text that ends this candidate's "
             f"reasoning: {len(unclosed)} of {count(answered, 'answer')} lack "
-            f"'{clean(reasoning_end, 60)}', so nothing of them was judged. If it reasons too "
+            f"'{sanitize(reasoning_end, 60)}', so nothing of them was judged. If it reasons too "
             f"long, raise sampling.max_tokens (now {max_tokens})"
         )
         cut = filled = unclosed = []
@@ -101,9 +101,9 @@ def margin_remark(
                     margins.append(margin)
     share = 1.0
     if check:
-        floors = {part.figure: part.estimate for part in check.checks}
-        sensitivity = floors.get("sensitivity")
-        specificity = floors.get("specificity")
+        minimums = {part.figure: part.estimate for part in check.checks}
+        sensitivity = minimums.get("sensitivity")
+        specificity = minimums.get("specificity")
         if sensitivity and specificity:
             share = sensitivity.value + specificity.value - 1
     if not margins or share > 1 - 1e-9:

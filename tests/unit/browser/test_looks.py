@@ -12,7 +12,7 @@ import pytest
 from refusal_checks.core.judgements import Binary, Label
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion, Record
-from refusal_checks.core.text import storable
+from refusal_checks.core.text import replace_surrogates
 from refusal_checks.gates.gate import Gate
 from refusal_checks.reports.page import page as html
 from refusal_checks.reports.page.render import visible
@@ -133,9 +133,9 @@ def test_hostile_answers_are_text(page: Page) -> None:
     assert rows.count() == len(HOSTILE)
     for number, text in enumerate(HOSTILE):
         replies = rows.nth(number).locator(".reply .text")
-        assert replies.first.text_content() == visible(storable(text))
+        assert replies.first.text_content() == visible(replace_surrogates(text))
         assert rows.nth(number).locator(".turn .text").first.text_content() == visible(
-            storable(text)
+            replace_surrogates(text)
         )
     tags = "#records :is(script, img, svg, iframe, object, a, style, link)"
     assert page.locator(tags).count() == 0
@@ -160,7 +160,7 @@ def test_hundreds_of_hostile_texts_do_nothing(show: Show, tmp_path: Path) -> Non
         seen += page.locator(f"{ROWS}[open]").count()
     assert seen == len(TEXTS)
     for text in TEXTS[::20]:
-        page.fill("#query", storable(text[:100]))
+        page.fill("#query", replace_surrogates(text[:100]))
         page.wait_for_timeout(200)  # until it has been searched for, and would act
     tags = ":is(img, svg, iframe, object, embed, form, meta, base, link, video, style, script)"
     assert page.locator(f"#list {tags}, #list a[href]").count() == 0

@@ -5,8 +5,14 @@ from typing import Any
 
 import pytest
 
-from refusal_checks.core.layout import columns, cut, table, told_apart
-from refusal_checks.core.text import brief, count, duration, in_a_row, listed
+from refusal_checks.core.layout import display_width, shorten_names, table, truncate
+from refusal_checks.core.text import (
+    count,
+    describe_value,
+    format_duration,
+    join_names,
+    join_words,
+)
 
 
 @pytest.mark.parametrize(
@@ -21,12 +27,12 @@ from refusal_checks.core.text import brief, count, duration, in_a_row, listed
 def test_names_are_shortened_where_they_are_alike(
     names: list[str], width: int, shown: list[str]
 ) -> None:
-    assert told_apart(names, width) == shown
+    assert shorten_names(names, width) == shown
 
 
 def test_texts_take_their_columns() -> None:
-    assert columns("好a") == 3
-    assert (cut("word", 4), cut("wordy", 4), cut("好好好", 4)) == (
+    assert display_width("好a") == 3
+    assert (truncate("word", 4), truncate("wordy", 4), truncate("好好好", 4)) == (
         "word",
         "wor…",
         "好 …",
@@ -39,17 +45,17 @@ def test_texts_take_their_columns() -> None:
 @pytest.mark.parametrize(
     ("words", "value", "shown"),
     [
-        (brief, "short", "'short'"),
-        (brief, "a text of several words", "str of 23 characters"),
-        (brief, [1, "two words"], "list"),
-        (listed, ["b", "a"], "a, b"),
-        (listed, ["a", "a text of several words"], "a and 1 more"),
-        (listed, ["a text of several words"], "1 longer name"),
-        (in_a_row, ["harm", "degrees", "harm"], "degrees and harm"),
-        (in_a_row, ["harm"], "harm"),
-        (duration, 89, "89 s"),
-        (duration, 600, "10 min"),
-        (duration, 7200, "2.0 h"),
+        (describe_value, "short", "'short'"),
+        (describe_value, "a text of several words", "str of 23 characters"),
+        (describe_value, [1, "two words"], "list"),
+        (join_names, ["b", "a"], "a, b"),
+        (join_names, ["a", "a text of several words"], "a and 1 more"),
+        (join_names, ["a text of several words"], "1 longer name"),
+        (join_words, ["harm", "degrees", "harm"], "degrees and harm"),
+        (join_words, ["harm"], "harm"),
+        (format_duration, 89, "89 s"),
+        (format_duration, 600, "10 min"),
+        (format_duration, 7200, "2.0 h"),
         (lambda number: count(number, "prompt"), 1, "1 prompt"),
     ],
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from refusal_checks.core.nonsense import why_nonsense
+from refusal_checks.core.nonsense import describe_nonsense
 
 DATA = Path(os.environ.get("REFUSAL_CHECKS_DATA", "absent"))
 ANSWER = "Mix the flour with the eggs, then wait until the dough has doubled in size. "
@@ -30,7 +30,7 @@ ANSWER = "Mix the flour with the eggs, then wait until the dough has doubled in 
     ],
 )
 def test_nonsense_is_told_by_its_form(text: str, why: str) -> None:
-    assert why_nonsense(text) == why
+    assert describe_nonsense(text) == why
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_nonsense_is_told_by_its_form(text: str, why: str) -> None:
     ],
 )
 def test_short_and_repetitive_answers_are_answers(text: str) -> None:
-    assert why_nonsense(text) == ""
+    assert describe_nonsense(text) == ""
 
 
 def recorded() -> Iterator[str]:
@@ -66,4 +66,4 @@ def recorded() -> Iterator[str]:
 def test_no_recorded_answer_is_taken_for_nonsense() -> None:
     texts = list(recorded())
     assert len(texts) > 1000
-    assert [text for text in texts if why_nonsense(text)] == []
+    assert [text for text in texts if describe_nonsense(text)] == []

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refusal_checks.core.layout import wrapped
-from refusal_checks.core.redaction import pathless, placeless, without_credentials
-from refusal_checks.core.special_tokens import SEPARATOR, broken_up, count
-from refusal_checks.core.text import BLANK, clean, clean_lines, storable
+from refusal_checks.core.layout import wrap
+from refusal_checks.core.redaction import redact_paths, shorten_paths, strip_credentials
+from refusal_checks.core.special_tokens import SEPARATOR, break_up, count
+from refusal_checks.core.text import BLANK, replace_surrogates, sanitize, sanitize_lines
 from tests.support.cases import cases_of
 
 CASES = cases_of(__file__)
@@ -50,7 +50,7 @@ LONE = ("lone \ud800 surrogate", "lone � surrogate")  # which no TOML file has
 
 @pytest.mark.parametrize(("text", "shown"), [*CASES["shown"], LONE], ids=ascii)
 def test_text_becomes_one_harmless_line(text: str, shown: str) -> None:
-    assert clean(text) == shown
+    assert sanitize(text) == shown
 
 
 @pytest.mark.parametrize(
@@ -60,52 +60,52 @@ def test_text_becomes_one_harmless_line(text: str, shown: str) -> None:
 def test_commands_that_a_ci_system_reads_within_a_line_are_broken_up(
     text: str, command: str
 ) -> None:
-    assert command not in clean(text.format(command))
+    assert command not in sanitize(text.format(command))
 
 
 def test_a_long_text_is_cut_and_shows_it() -> None:
-    assert clean("x" * 300) == "x" * 300
-    assert clean("x" * 301) == "x" * 299 + "…"
-    assert clean("word " * 500, 12) == "word word w…"
-    assert clean("word wo rd", 6) == "word…"
+    assert sanitize("x" * 300) == "x" * 300
+    assert sanitize("x" * 301) == "x" * 299 + "…"
+    assert sanitize("word " * 500, 12) == "word word w…"
+    assert sanitize("word wo rd", 6) == "word…"
 
 
 @given(HOSTILE, st.integers(2, 40))
 def test_what_is_shown_is_bounded_and_without_controls(text: str, limit: int) -> None:
-    shown = clean(text, limit)
+    shown = sanitize(text, limit)
     assert len(shown) <= limit
     assert not {unicodedata.category(char) for char in shown} & HARMFUL
     assert not BLANK - {"\ufe0e", "\ufe0f"} & set(shown)
     assert shown.split() == [word for word in shown.split(" ") if word]
     assert "##[" not in shown
     assert not shown.startswith("::")
-    assert clean(shown, limit) == shown, "once more changes nothing"
+    assert sanitize(shown, limit) == shown, "once more changes nothing"
 
 
 @given(HOSTILE, st.text(st.characters(categories=("L", "N")), min_size=1))
 def test_no_word_is_hidden_by_what_stands_before_it(text: str, word: str) -> None:
     # A CSI sequence ends with a letter, which goes with it.
-    assert word[1:] in clean(f"{text}{word}", 10**6)
+    assert word[1:] in sanitize(f"{text}{word}", 10**6)
 
 
 @given(st.text(st.characters(categories=("L", "N", "P")), max_size=30))
 def test_ordinary_text_is_left_as_it_is(text: str) -> None:
     if "##" not in text and not text.startswith("::"):
-        assert clean(text) == text
+        assert sanitize(text) == text
 
 
 @given(HOSTILE, st.integers(20, 60))
 def test_a_line_that_is_broken_begins_no_command_and_keeps_its_width(
     text: str, width: int
 ) -> None:
-    lines = wrapped(f"x: {clean(text)}", width)
+    lines = wrap(f"x: {sanitize(text)}", width)
     assert all(len(line) <= width for line in lines)
     assert not [line for line in lines if line.lstrip().startswith("::")]
 
 
 @given(HOSTILE)
 def test_no_line_of_a_log_is_a_command(text: str) -> None:
-    shown = clean_lines(text)
+    shown = sanitize_lines(text)
     assert shown.count("\n") == text.count("\n")
     assert not [line for line in shown.split("\n") if line.lstrip().startswith("::")]
     assert "##[" not in shown
@@ -113,20 +113,22 @@ def test_no_line_of_a_log_is_a_command(text: str) -> None:
 
 def test_a_log_keeps_its_indentation() -> None:
     log = "vLLM ended:\n  File x\n\n    ::error::\x1b[31mx"
-    assert len(clean_lines(" " * 10**6 + "x", 20)) <= 40
-    assert clean_lines(log) == "vLLM ended:\n  File x\n\n    : :error::x"
+    assert len(sanitize_lines(" " * 10**6 + "x", 20)) <= 40
+    assert sanitize_lines(log) == "vLLM ended:\n  File x\n\n    : :error::x"
 
 
 @given(st.text(st.characters(exclude_categories=())))
 def test_any_text_can_be_encoded_once_it_is_storable(text: str) -> None:
-    assert storable(text).encode("utf-8").decode("utf-8") == storable(text)
-    assert len(storable(text)) == len(text)
-    assert storable(storable(text)) == storable(text)
+    assert replace_surrogates(text).encode("utf-8").decode(
+        "utf-8"
+    ) == replace_surrogates(text)
+    assert len(replace_surrogates(text)) == len(text)
+    assert replace_surrogates(replace_surrogates(text)) == replace_surrogates(text)
 
 
 @pytest.mark.parametrize(("text", "shown"), CASES["pathless"])
 def test_paths_of_the_machine_lose_their_folders(text: str, shown: str) -> None:
-    assert pathless(text) == shown
+    assert shorten_paths(text) == shown
 
 
 def test_the_folder_of_a_run_may_have_spaces(
@@ -135,13 +137,13 @@ def test_the_folder_of_a_run_may_have_spaces(
     own = tmp_path / "Ann Smith"
     own.mkdir()
     monkeypatch.chdir(own)
-    assert placeless(f"in {own}/gates.toml") == "in …/gates.toml"
+    assert redact_paths(f"in {own}/gates.toml") == "in …/gates.toml"
 
 
 @pytest.mark.parametrize(("text", "shown"), CASES["public"])
 def test_what_is_public_names_no_folder_and_no_host(text: str, shown: str) -> None:
-    assert placeless(text) == shown
-    assert placeless(shown) == shown
+    assert redact_paths(text) == shown
+    assert redact_paths(shown) == shown
 
 
 @pytest.mark.parametrize(
@@ -157,7 +159,7 @@ def test_what_is_public_names_no_folder_and_no_host(text: str, shown: str) -> No
     ],
 )
 def test_urls_lose_their_passwords_and_queries(text: str, shown: str) -> None:
-    assert without_credentials(text) == shown
+    assert strip_credentials(text) == shown
 
 
 TOKENS = " ".join(CASES["families"].values()).split(" ")
@@ -198,7 +200,7 @@ VARIANTS = [
 
 @pytest.mark.parametrize("text", [*TOKENS, *VARIANTS], ids=ascii)
 def test_a_special_token_is_broken_up_in_every_spelling(text: str) -> None:
-    shown = broken_up(f"An answer.{text}\nMore.")
+    shown = break_up(f"An answer.{text}\nMore.")
     assert text not in shown
     assert shown.replace(SEPARATOR, "") == f"An answer.{text}\nMore."
     assert count(text) >= 1
@@ -206,13 +208,13 @@ def test_a_special_token_is_broken_up_in_every_spelling(text: str) -> None:
 
 @pytest.mark.parametrize("text", CASES["ordinary"])
 def test_ordinary_text_stays_as_it_is(text: str) -> None:
-    assert broken_up(text) == text
+    assert break_up(text) == text
     assert count(text) == 0
 
 
 def test_tokens_that_overlap_are_all_broken_up() -> None:
-    assert broken_up("<<|im_end|><|im_end|>") == "<<·|im_end|><·|im_end|>"
-    assert broken_up("<|a<|im_end|>") == "<|a<·|im_end|>"
+    assert break_up("<<|im_end|><|im_end|>") == "<<·|im_end|><·|im_end|>"
+    assert break_up("<|a<|im_end|>") == "<|a<·|im_end|>"
 
 
 HOSTILE = st.lists(
@@ -225,19 +227,19 @@ HOSTILE = st.lists(
 
 @given(HOSTILE)
 def test_no_token_is_left_and_none_is_made(text: str) -> None:
-    shown = broken_up(text)
+    shown = break_up(text)
     bare = re.sub("[\u200b\u2060\ufeff\u00ad]", "", shown)
     assert not [token for token in TOKENS if token in shown or token in bare]
     assert count(shown) == 0
-    assert broken_up(shown) == shown
+    assert break_up(shown) == shown
     assert len(shown) - len(text) == count(text)
     left = iter(shown)
     assert all(char in left for char in text), "only separators are added"
 
 
 def test_a_command_that_a_break_puts_at_a_start_is_broken_up() -> None:
-    assert wrapped("words " * 3 + "::error::x", 20) == [
+    assert wrap("words " * 3 + "::error::x", 20) == [
         "words words words",
         "  : :error::x",
     ]
-    assert wrapped("x" * 19 + "::error::x", 20)[1] == "  : :error::x"
+    assert wrap("x" * 19 + "::error::x", 20)[1] == "  : :error::x"

@@ -13,7 +13,7 @@ OPENERS = sorted({token for tokens in FAMILY.values() for token in tokens})
 
 @pytest.mark.parametrize("token", OPENERS)
 def test_an_opener_is_broken_up_after_its_first_character(token: str) -> None:
-    assert special_tokens.broken_up(f"It is so.{token}You").startswith(
+    assert special_tokens.break_up(f"It is so.{token}You").startswith(
         f"It is so.{token[0]}·"
     )
 
@@ -30,7 +30,7 @@ UNKNOWN = st.builds(
 
 @given(st.lists(st.sampled_from(OPENERS) | UNKNOWN | st.text(max_size=5), max_size=6))
 def test_no_opener_is_left(pieces: list[str]) -> None:
-    shown = special_tokens.broken_up("".join(pieces))
+    shown = special_tokens.break_up("".join(pieces))
     assert not [
         piece for piece in pieces if piece in shown and special_tokens.count(piece)
     ]

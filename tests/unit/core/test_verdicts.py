@@ -58,7 +58,7 @@ def test_the_stored_form_of_a_judgement_stays(
         (Binary(Label.REFUSAL), ("refusal", "refusing")),
         (Binary(Label.COMPLIANCE), ("compliance", "answering")),
         (PARTIAL, ("partial refusal", "refusing")),
-        (PARTIAL.counted("own", Kind.SAFETY), ("partial refusal", "answering")),
+        (PARTIAL.count_partial("own", Kind.SAFETY), ("partial refusal", "answering")),
         (Graded(1), ("degree 1", "answering")),
         (Graded(2), ("degree 2", "refusing")),
         (Rated(1.0, 5.0), ("safety 4 to 5", "refusing")),
@@ -89,12 +89,12 @@ def test_a_verdict_is_shown_by_a_word_and_a_tone(
 def test_words_of_models_are_redacted_and_this_package_s_stay(
     judgement: Judgement, shown: str
 ) -> None:
-    assert judgement.redacted(lambda text: "hidden").rationale == shown
+    assert judgement.redact(lambda text: "hidden").rationale == shown
 
 
 def test_the_names_of_extremes_are_their_verdicts_or_right_and_wrong() -> None:
     for verdict, extremes in EXTREMES.items():
-        names = [extreme.verdict for extreme in extremes.values()]
+        names = [extreme.in_words for extreme in extremes.values()]
         assert list(extremes) == (["wrong", "right"] if verdict is Chosen else names)
 
 

@@ -8,7 +8,7 @@ from refusal_checks.core.judgements import Judgement
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.sampling import JudgeSampling
-from refusal_checks.core.settings import VerdictSettings
+from refusal_checks.core.settings import JudgementSettings
 from refusal_checks.judges.judge import Judge, JudgeSetup
 from refusal_checks.models.client.client import Client
 from tests.support.fake_server import FakeServer
@@ -19,13 +19,15 @@ NOWHERE = "http://127.0.0.1:1/v1"
 
 def build(kind: str, client: Client | None = None, **setup: Any) -> Judge:
     settings = {
-        name: setup.pop(name) for name in VerdictSettings.model_fields if name in setup
+        name: setup.pop(name)
+        for name in JudgementSettings.model_fields
+        if name in setup
     }
     given = {
         "name": "it",
         "model_identity": "model",
         "sampling": JudgeSampling(),
-        "settings": VerdictSettings(**settings),
+        "settings": JudgementSettings(**settings),
         **setup,
     }
     made = JudgeSetup(client=client or Client(NOWHERE, "fake"), **given)
@@ -51,7 +53,7 @@ def ask(
             verdicts = []
             for text in answers:
                 answer = Completion(text)
-                ruled = judge.without_asking(prompt, answer)
+                ruled = judge.judge_offline(prompt, answer)
                 verdicts.append(ruled or await judge.judge(prompt, answer))
             return verdicts
 

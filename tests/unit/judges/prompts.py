@@ -9,12 +9,12 @@ from refusal_checks.judges.kinds.refusal import READING
 
 def parser(name: str) -> Callable[[str], Judgement]:
     """Reads outputs as a prompt's front matter says; ``name`` is the prompt's, or a file."""
-    return text_replies.parser(template.load(name), READING.verdict)
+    return text_replies.make_parser(template.load(name), READING.make_judgement)
 
 
 PARSERS: Mapping[str, Callable[[str], Judgement]] = {
     name: parser(name)
-    for name, metadata in template.packaged().items()
+    for name, metadata in template.list_packaged().items()
     if metadata.reads in ("label", "pattern")
     and metadata.measures in ("refusal", "harm")
 }

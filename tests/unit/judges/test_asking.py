@@ -79,7 +79,7 @@ def test_what_is_no_verdict_is_invalid_and_asked_for_twice_at_most(
 ) -> None:
     with FakeServer(says, **server) as running:
         (found,) = ask(running)
-    assert found.verdict == reason
+    assert found.in_words == reason
     assert detail in found.rationale
     assert len(running.requests) == requests
 
@@ -148,7 +148,7 @@ def test_another_reason_to_refuse_is_told_as_it_was_and_forgets_no_schema() -> N
 def test_a_prompt_that_is_too_long_says_how_long_it_is() -> None:
     with FakeServer(saying(VERDICT), context=4096) as server:
         (found,) = ask(server, "x" * 5000)
-    assert found.verdict == Reason.JUDGE_INPUT_TOO_LONG
+    assert found.in_words == Reason.JUDGE_INPUT_TOO_LONG
     assert "4096" in found.detail
     shown = sum(len(turn["content"]) for turn in server.requests[0]["messages"])
     assert f"{shown} characters" in found.detail

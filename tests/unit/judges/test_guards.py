@@ -49,7 +49,7 @@ def test_a_guard_is_sent_its_own_form_and_its_published_output_is_read(
     case = GUARDS[guard]
     for output, verdict in case["says"]:
         found, body = ask(case, output)
-        assert found.verdict == verdict, output
+        assert found.in_words == verdict, output
         sent = [f"{turn['role']}: {turn['content']}" for turn in body["messages"]]
         assert len(sent) == len(case["sent"])
         for shown, expected in zip(sent, case["sent"], strict=True):
@@ -72,14 +72,14 @@ def test_each_shipped_guard_says_where_its_form_is_published_and_is_in_the_table
     None
 ):
     shipped = {
-        name for name, metadata in template.packaged().items() if metadata.models
+        name for name, metadata in template.list_packaged().items() if metadata.models
     }
     assert shipped | {"refusal_evaluation"} == set(GUARDS)
     for name in shipped:
-        metadata = template.packaged()[name]
+        metadata = template.list_packaged()[name]
         assert metadata.source
         assert metadata.version
-        assert template.picked(GUARDS[name]["model"]) == name
+        assert template.find_packaged(GUARDS[name]["model"]) == name
 
 
 @pytest.mark.parametrize(
@@ -115,4 +115,4 @@ def test_an_unknown_guard_is_asked_for_a_prompt_in_its_form(name: str) -> None:
 def test_a_model_s_own_name_picks_its_prompt_wherever_it_lies(
     name: str, prompt: str | None
 ) -> None:
-    assert template.picked(name) == prompt
+    assert template.find_packaged(name) == prompt

@@ -16,7 +16,7 @@ from refusal_checks.judges.kinds.refusal import (
     CONSISTENT,
     SCHEMA,
     RefusalCategory,
-    parse_verdict,
+    parse_judgement,
 )
 from tests.unit.judges import prompts
 
@@ -28,8 +28,8 @@ OUTPUTS = [
 ]
 
 PARSERS: dict[str, Callable[[str], Any]] = {
-    "refusal": refusal.parse_verdict,
-    "degree": degree.parse_verdict,
+    "refusal": refusal.parse_judgement,
+    "degree": degree.parse_judgement,
     **prompts.PARSERS,
 }
 CATEGORIES = [str(category) for category in RefusalCategory]
@@ -37,7 +37,7 @@ CATEGORIES = [str(category) for category in RefusalCategory]
 
 def said(found: Any) -> str:
     """The label or degree of a verdict, or the reason why there is none."""
-    return str(found.verdict).removeprefix("degree ")
+    return str(found.in_words).removeprefix("degree ")
 
 
 @pytest.mark.parametrize(
@@ -69,10 +69,10 @@ def verdict(
 
 
 def test_a_contradiction_is_named_and_of_a_text_what_can_be_stored_is_kept() -> None:
-    contrary = parse_verdict(verdict("compliance", "deflection"))
+    contrary = parse_judgement(verdict("compliance", "deflection"))
     assert isinstance(contrary, Invalid)
     assert "category deflection contradicts" in contrary.detail
-    assert parse_verdict(verdict(why="a\ud800b")).rationale.encode("utf-8")
+    assert parse_judgement(verdict(why="a\ud800b")).rationale.encode("utf-8")
 
 
 PIECES = [
@@ -103,7 +103,7 @@ QUOTED = [
 
 @given(st.lists(st.sampled_from(PIECES + QUOTED)).map("".join))
 def test_pieces_of_a_verdict_without_a_rationale_are_invalid(text: str) -> None:
-    assert isinstance(parse_verdict(text), Invalid)
+    assert isinstance(parse_judgement(text), Invalid)
 
 
 @given(
@@ -126,7 +126,7 @@ def test_a_verdict_within_noise_is_read_as_it_was_written(
 ) -> None:
     fields = {"rationale": rationale, "category": category, "verdict": str(label)}
     written = json.dumps(fields, ensure_ascii=ascii_only, indent=indent)
-    found = parse_verdict(before + written + after)
+    found = parse_judgement(before + written + after)
     if label is Label.COMPLIANCE and category != "none":
         assert isinstance(found, Invalid)
     else:
@@ -146,7 +146,7 @@ def test_what_the_schema_allows_is_what_the_parser_reads() -> None:
     for form in allowed:
         for category in form["category"]["enum"]:
             (label,) = form["verdict"]["enum"]
-            assert isinstance(parse_verdict(verdict(label, category)), Binary)
+            assert isinstance(parse_judgement(verdict(label, category)), Binary)
     # A reason before the verdict, numbers before their analysis.
     for schema, fields in (
         (SCHEMA, ["rationale", "category", "verdict"]),

@@ -76,7 +76,7 @@ def test_an_output_is_read_as_the_head_says(
 ) -> None:
     found = parser(str(write("mine.md", f"+++\n{head}+++\n{SHOWN}")))(output)
     category = getattr(found, "category", None)
-    assert (found.verdict, category, found.rationale) == READ[head, output]
+    assert (found.in_words, category, found.rationale) == READ[head, output]
 
 
 def refused(head: str, old: str, new: str) -> str:
@@ -144,7 +144,7 @@ def test_degrees_and_ratings_are_read_by_a_pattern_too(write: Write, kind: str) 
     ):
         with FakeServer(partial(says, output)) as server:
             (found,) = asked.ask(kind, server, "so", template=name)
-        assert found.verdict == expected
+        assert found.in_words == expected
 
 
 def likely(_: Body) -> dict[str, float]:
@@ -155,7 +155,7 @@ def test_probabilities_of_labels_are_a_verdict(write: Write) -> None:
     name = str(write("mine.md", f"+++\n{PROBABLE}+++\n{SHOWN}"))
     with FakeServer(tokens=likely) as server:
         (found,) = asked.ask("refusal", server, "so", template=name)
-    assert found.verdict == "refusal"
+    assert found.in_words == "refusal"
     assert found.probability == pytest.approx(0.8)
     assert server.requests[-1]["chat_template_kwargs"] == {"policy": "all"}
 
@@ -168,8 +168,8 @@ def test_an_answer_in_another_language_than_those_measured_gets_no_verdict() -> 
         ("polyguard", None),
     ):
         judge = asked.build("refusal", template=template)
-        found = judge.without_asking(prompt, Completion(german))
-        assert (found and found.verdict) == expected
+        found = judge.judge_offline(prompt, Completion(german))
+        assert (found and found.in_words) == expected
 
 
 FAULTY = (
@@ -184,7 +184,7 @@ def test_a_template_that_fails_for_one_answer_gives_that_one_no_verdict(
     name = str(write("mine.md", f"+++\n{head}+++\n{FAULTY}"))
     with FakeServer(partial(says, "safe"), tokens=likely) as server:
         short, long = asked.ask("refusal", server, "so", "so it goes on", template=name)
-    assert short.verdict == "refusal"
+    assert short.in_words == "refusal"
     assert long.reason is Reason.JUDGE_ERROR
     assert "mine.md: not a usable template" in long.detail
 

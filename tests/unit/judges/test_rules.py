@@ -21,7 +21,7 @@ def judged(judge: Judge, completion: Completion) -> Judgement:
 
 
 def by_keyword(text: str) -> str:
-    return judged(KeywordJudge(), Completion(text)).verdict
+    return judged(KeywordJudge(), Completion(text)).in_words
 
 
 @pytest.mark.parametrize("text", CASES["refusals"])
@@ -61,6 +61,6 @@ def test_a_recorded_label_is_the_verdict(recorded: str, label: Label) -> None:
 )
 def test_no_label_or_an_unknown_one_is_invalid(recorded: str | None) -> None:
     found = judged(LabelsJudge(), Completion("I'm sorry, no.", label=recorded))
-    assert found.verdict == Reason.NO_LABEL
+    assert found.in_words == Reason.NO_LABEL
     assert (recorded or "").strip()[:80] in found.rationale
     assert len(found.rationale) < 400

@@ -9,21 +9,23 @@ from hypothesis import strategies as st
 
 from refusal_checks.core.errors import ModelError
 from refusal_checks.core.prompts import Message, Prompt
-from refusal_checks.core.special_tokens import SEPARATOR, broken_up
+from refusal_checks.core.special_tokens import SEPARATOR, break_up
 from refusal_checks.judges import template
 from refusal_checks.judges.kinds.refusal import RefusalCategory
 from refusal_checks.judges.prompt_metadata import EXAMPLE
 from refusal_checks.judges.template import (
     FOLDER,
     JudgePrompt,
-    left_out,
+    count_omitted,
     marker,
     shorten,
 )
 from tests.unit.conftest import Write
 
 BUNDLED = sorted(path.stem for path in FOLDER.glob("*.md"))
-FINE_TUNED = [name for name, metadata in template.packaged().items() if metadata.models]
+FINE_TUNED = [
+    name for name, metadata in template.list_packaged().items() if metadata.models
+]
 FENCED = sorted({*BUNDLED} - {*FINE_TUNED} | {"gpt_oss_safeguard", "shieldstral"})
 PROMPT = Prompt.single("p1", "How do I boil an egg?")
 
@@ -85,8 +87,8 @@ def test_any_exchange_is_quoted_between_its_marker(
     empty = turn.render(marker="@@", request="", answer="")
     assert shown.count(code) == empty.count("@@") >= 3
     between = shown.split(code)
-    assert broken_up(request) in between[1]
-    assert broken_up(answer) in "".join(between[2:])
+    assert break_up(request) in between[1]
+    assert break_up(answer) in "".join(between[2:])
 
 
 def test_an_exchange_cannot_write_a_policy_for_a_guard_whose_template_escapes_nothing() -> (
@@ -237,7 +239,7 @@ def test_head_and_tail_are_the_answer_s_and_the_rest_is_counted(
     answer: str, limit: int
 ) -> None:
     shown = shorten(answer, limit, "code")
-    missing = left_out(answer, limit)
+    missing = count_omitted(answer, limit)
     if not missing:
         assert shown == answer
         return

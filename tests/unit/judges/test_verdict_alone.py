@@ -45,7 +45,7 @@ def test_both_ways_share_the_prompt_up_to_the_order_about_the_output() -> None:
 @pytest.mark.parametrize("said", ['"refusal"', "Refusal.", "**Refusal**"])
 def test_a_server_is_held_to_the_labels_and_read_strictly(said: str) -> None:
     with FakeServer(saying(said)) as server:
-        assert ask(server).verdict == "refusal"
+        assert ask(server).in_words == "refusal"
     (body,) = server.requests
     schema = body["response_format"]["json_schema"]["schema"]
     assert schema == {"type": "string", "enum": ["refusal", "compliance"]}
@@ -56,7 +56,7 @@ def test_a_server_without_schemas_is_asked_once_more() -> None:
     with FakeServer(
         saying("Well, hard to say.", "Compliance."), no_schemas=400
     ) as server:
-        assert ask(server, note=notes.append).verdict == "compliance"
+        assert ask(server, note=notes.append).in_words == "compliance"
     (note,) = notes
     assert "no structured outputs" in note
 

@@ -295,7 +295,7 @@ def test_a_metric_with_a_scale_of_its_own_has_bounds_on_that_scale(read: Read) -
     scores = {"R": 1.0, "C": 4.0}
 
     def warmth(answers: Sequence[Record]) -> float:
-        (label,) = (record.judgement.verdict for record in answers)
+        (label,) = (record.judgement.in_words for record in answers)
         return scores["R" if label == "refusal" else "C"]
 
     words = "R " * 30 + "C " * 10

@@ -67,7 +67,7 @@ def test_the_most_probable_letter_is_the_answer(
 def test_no_letter_is_chosen_where_none_can_be_seen() -> None:
     with FakeServer(tokens=lambda body: {"我": 1.0}, tokenizer=False) as server:
         (found,) = ask(server)
-    assert found.verdict == Reason.NO_OPTION
+    assert found.in_words == Reason.NO_OPTION
     assert "outside 1.0000" in found.detail
 
 
@@ -102,4 +102,4 @@ def test_a_question_has_one_answer_whatever_the_sampling(tmp_path: Path) -> None
 def test_an_error_of_the_server_is_an_invalid_answer() -> None:
     with FakeServer(tokens=lambda body: {"A": 1.0}, faults=[400]) as server:
         (found,) = ask(server)
-    assert found.verdict == Reason.ENGINE_ERROR
+    assert found.in_words == Reason.ENGINE_ERROR

@@ -20,7 +20,7 @@ from refusal_checks.reports import markdown
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary
-from refusal_checks.trust.floors import Check, JudgeCheck
+from refusal_checks.trust.minimums import Check, JudgeCheck
 from tests.support.deciding import decide
 from tests.support.report_runs import (
     GATES,
@@ -255,5 +255,5 @@ def test_it_tells_nothing_of_machines_and_networks(
         markdown.write(each, path)
         texts.append(unescape(path.read_text()).replace("\\", ""))
     assert "…/judge" in texts[0]
-    assert "…/v1#judge passed lowered floors" in texts[1]
+    assert "…/v1#judge passed lowered minimums" in texts[1]
     assert not re.search(r"\b(ann|10\.0\.0\.5|secret-host)\b", " ".join(texts))

@@ -21,7 +21,7 @@ from refusal_checks.results.execution import Execution
 from refusal_checks.results.manifest import Data
 from refusal_checks.results.reservations import Reservation
 from refusal_checks.results.summary import RunSummary
-from refusal_checks.trust.labels import Confirmed
+from refusal_checks.trust.labels import Confirmation
 from refusal_checks.wording.release import release_decision
 from tests.support.deciding import decide
 from tests.support.report_runs import JUDGE, with_facts
@@ -329,7 +329,7 @@ def test_labels_decide_by_one_rule(
     found = of_kind("safety", gate, "R " * 87 + "C " * 13)
     run = summary(found, of_kind("sanity", SAFE, "C " * 50))
     run.manifest = with_facts(run.manifest, human_labels={"drawn": drawn, "deleted": 0})
-    run.labels = {"unsafe": Confirmed(confirmed, drawn)}
+    run.labels = {"unsafe": Confirmation(confirmed, drawn)}
     decision = release_decision(run)
     assert {each.id for each in decision.reservations} == reservations
     assert said in decision.line

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from refusal_checks.core.text import clean
+from refusal_checks.core.text import sanitize
 from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict
@@ -131,7 +131,7 @@ def test_an_id_is_never_cut_and_nothing_follows_it_but_an_error(case: str) -> No
     run = SHOWN[case]()
     told = [line.partition(": ")[0] for line in shown(run, 40, 1).splitlines()]
     for gate_id in (*run.verdicts, *run.errors):
-        assert any(line.endswith(clean(gate_id)) for line in told)
+        assert any(line.endswith(sanitize(gate_id)) for line in told)
 
 
 @pytest.mark.parametrize(

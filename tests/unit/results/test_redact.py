@@ -31,7 +31,7 @@ from refusal_checks.results import redact
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.redact import Redaction
 from refusal_checks.results.summary import RunSummary
-from refusal_checks.trust.floors import Check, JudgeCheck, Mistake
+from refusal_checks.trust.minimums import Check, JudgeCheck, Mistake
 from tests.support.deciding import decide
 from tests.support.report_runs import write_run
 from tests.unit.gates.test_score_files import scores_of

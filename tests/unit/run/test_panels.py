@@ -145,7 +145,7 @@ def test_a_kind_says_which_verdicts_it_gives_and_an_unknown_one_is_the_users_err
     None
 ):
     kinds = judges.discover()
-    assert {name: kind.verdicts for name, kind in kinds.items()} == {
+    assert {name: kind.judgement_type for name, kind in kinds.items()} == {
         "degree": Graded,
         "multiple_choice": Chosen,
         "rating": Rated,
@@ -167,7 +167,7 @@ def test_a_kind_says_which_verdicts_it_gives_and_an_unknown_one_is_the_users_err
     ],
 )
 def test_judges_of_harm_alone_are_checked_on_harm(
-    measures: tuple[Criterion, ...], expected: CheckSet
+    measures: tuple[Criterion, ...], expected: ValidationSet
 ) -> None:
     judging = []
     for measure in measures:

@@ -21,7 +21,7 @@ PROMPT = Prompt.single("p", "x")
 def judged(*answers: Completion) -> list[Record]:
     good = Binary(Label.REFUSAL)
     return [
-        Record(PROMPT, sample, answer, unusable(answer, 8192) or good)
+        Record(PROMPT, sample, answer, find_fault(answer, 8192) or good)
         for sample, answer in enumerate(answers)
     ]
 

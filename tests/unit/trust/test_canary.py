@@ -4,7 +4,7 @@ from collections import Counter
 
 from refusal_checks.core import special_tokens
 from refusal_checks.core.judgements import Label
-from refusal_checks.core.nonsense import why_nonsense
+from refusal_checks.core.nonsense import describe_nonsense
 from refusal_checks.judges.kinds.refusal import RefusalCategory
 from refusal_checks.trust import canary
 from refusal_checks.trust.canary import HOSTILE
@@ -53,7 +53,7 @@ def test_each_exchange_can_be_judged() -> None:
     texts = Counter((e.prompt, e.answer) for e in canary.load())
     assert set(texts.values()) == {1}
     for exchange in canary.load():
-        assert not why_nonsense(exchange.answer), "no judge would see it"
+        assert not describe_nonsense(exchange.answer), "no judge would see it"
         assert (exchange.category is None) == (exchange.label == Label.COMPLIANCE)
         assert exchange.expect in ("refuse", "answer")
 

@@ -21,7 +21,7 @@ from refusal_checks.metrics.statistics.intervals import Estimate, product, wilso
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary
 from refusal_checks.trust import labels
-from refusal_checks.trust.labels import Confirmed, read_sheet
+from refusal_checks.trust.labels import Confirmation, read_sheet
 from tests.support.report_runs import manifest_of
 from tests.unit.conftest import records
 
@@ -133,7 +133,7 @@ def test_a_sheet_is_never_overwritten_and_needs_a_refusal(
         sample_for_labels(run, "--out", run / "none.csv")
 
 
-def confirmed(path: Path, partial: PartialCount = "refusal") -> Confirmed:
+def confirmed(path: Path, partial: PartialCount = "refusal") -> Confirmation:
     read = read_sheet(path, partial)
     judged = {"big": harmful("RRC CC RR- " * 10), "small": harmful("R C R R")}
     found = (read.of(name, own) for name, own in judged.items())
@@ -146,23 +146,23 @@ def test_spreadsheets_may_save_a_sheet_in_their_way(sheet: Path) -> None:
     changed = [table[0], *reversed(table[1:]), [""] * 6]
     changed = [[*row, "note"] for row in changed]
     write(sheet, changed, separator=";")
-    assert confirmed(sheet) == Confirmed(15, 20)
-    assert confirmed(sheet, "compliance") == Confirmed(10, 20)
+    assert confirmed(sheet) == Confirmation(15, 20)
+    assert confirmed(sheet, "compliance") == Confirmation(10, 20)
 
 
 def test_a_blank_or_deleted_row_confirms_nothing(sheet: Path) -> None:
     table = fill(sheet, *["refusal"] * 17)
-    assert confirmed(sheet) == Confirmed(17, 20)
+    assert confirmed(sheet) == Confirmation(17, 20)
     write(sheet, table[:18])
-    assert confirmed(sheet) == Confirmed(17, 20)
+    assert confirmed(sheet) == Confirmation(17, 20)
     write(sheet, [*table[:18], [*table[3][:0], "compliance", *table[3][1:]]])
-    assert confirmed(sheet) == Confirmed(16, 20), "two people, two labels"
+    assert confirmed(sheet) == Confirmation(16, 20), "two people, two labels"
 
 
 def test_answers_that_count_no_more_as_refused_are_left_out(sheet: Path) -> None:
     fill(sheet, *["refusal"] * 20)
     read = read_sheet(sheet)
-    assert read.of("big", harmful("CCC CC CC- " * 10)) == Confirmed(0, 0)
+    assert read.of("big", harmful("CCC CC CC- " * 10)) == Confirmation(0, 0)
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_what_people_do_not_confirm_counts_against_the_model(
     metric: str, judged: float, by_people: float
 ) -> None:
     figure = Estimate(judged, judged - 0.05, judged + 0.05, 100)
-    rate = Confirmed(16, 20).rate(METRICS[metric], figure, 0.95)
+    rate = Confirmation(16, 20).rate(METRICS[metric], figure, 0.95)
     assert rate
     assert rate.value == pytest.approx(by_people)
     assert rate.lower < rate.value < rate.upper
@@ -239,4 +239,4 @@ def test_what_people_do_not_confirm_counts_against_the_model(
 def test_metrics_of_other_verdicts_have_no_such_rate() -> None:
     figure = Estimate(0.5, 0.4, 0.6, 100)
     for name in ("invalid_rate", "neutral_rate", "harmfulness_rate"):
-        assert Confirmed(16, 20).rate(METRICS[name], figure, 0.95) is None
+        assert Confirmation(16, 20).rate(METRICS[name], figure, 0.95) is None

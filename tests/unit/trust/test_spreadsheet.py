@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from refusal_checks.trust.spreadsheet import guarded, table
+from refusal_checks.trust.spreadsheet import guard_cell, write_table
 
 FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 
@@ -33,7 +33,7 @@ FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
     ],
 )
 def test_a_formula_becomes_text(text: str) -> None:
-    cell = guarded(text)
+    cell = guard_cell(text)
     assert cell.startswith("'")
     assert cell.replace("'", "") == "".join(c for c in text if c not in "\t\r\x00'")
 
@@ -50,7 +50,9 @@ INVISIBLE = {"Cf", "Cs", "Co", "Cn"}
 @given(NESTED | st.text(max_size=20))
 def test_no_separator_makes_a_formula_of_a_cell(text: str) -> None:
     """No reader finds a formula in a sheet with this text, and only quotes are added to it."""
-    written = table(("key", "text", "label"), [("a", text, "")]).decode("utf-8-sig")
+    written = write_table(("key", "text", "label"), [("a", text, "")]).decode(
+        "utf-8-sig"
+    )
     for separator in SEPARATORS:
         for row in csv.reader(io.StringIO(written, newline=""), delimiter=separator):
             assert not [cell for cell in row if cell.lstrip().startswith(FORMULA)], (
@@ -78,13 +80,13 @@ def test_no_separator_makes_a_formula_of_a_cell(text: str) -> None:
     ],
 )
 def test_nothing_in_a_cell_is_invisible_or_reordered(text: str, shown: str) -> None:
-    assert guarded(text) == shown
+    assert guard_cell(text) == shown
 
 
 def test_a_long_text_keeps_its_head_and_tail_and_quotes_make_no_cell_too_long() -> None:
-    cell = guarded("a" * 30_000 + "b" * 30_000)
+    cell = guard_cell("a" * 30_000 + "b" * 30_000)
     assert cell.startswith("aaa")
     assert cell.endswith("bbb")
     assert "characters ..." in cell
-    for long in (cell, guarded("-\n" * 16_000), guarded(";=" * 15_999)):
+    for long in (cell, guard_cell("-\n" * 16_000), guard_cell(";=" * 15_999)):
         assert len(long) < 32_767

@@ -31,7 +31,7 @@ def test_the_prompt_shows_the_form() -> None:
     for word in ("四级", "The four degrees", "对话历史", "In a dialogue"):
         assert word in system.content
     shown = [
-        degree.parse_verdict(line)
+        degree.parse_judgement(line)
         for line in system.content.splitlines()
         if line.startswith("{")
     ]

@@ -115,7 +115,7 @@ def test_the_model_is_not_asked_what_is_certain(
 )
 def test_a_reading_that_is_no_allowed_choice_is_unreadable(text: str) -> None:
     found = parse_choice(text)
-    assert found.verdict == Reason.UNPARSABLE_VERDICT
+    assert found.in_words == Reason.UNPARSABLE_VERDICT
 
 
 def test_rules_read_alone_without_a_model_and_beside_the_demo_judge() -> None:

@@ -76,7 +76,7 @@ def test_more_than_half_outside_the_labels_is_invalid(
     moral: Masses, rating: Masses, question: str
 ) -> None:
     found = rated(moral, rating)
-    assert found.verdict == Reason.OUTSIDE_LABELS
+    assert found.in_words == Reason.OUTSIDE_LABELS
     assert question in found.rationale
     assert "enable_thinking" in found.rationale
 
@@ -154,7 +154,7 @@ def test_the_judge_sees_the_whole_answer_or_as_much_as_it_is_told() -> None:
 
 def test_a_judge_s_fault_is_invalid_and_no_probabilities_end_the_evaluation() -> None:
     with FakeServer(tokens=digits, faults=[400] * 20) as server:
-        assert judge(server).verdict == Reason.JUDGE_ERROR
+        assert judge(server).in_words == Reason.JUDGE_ERROR
     with FakeServer() as server, pytest.raises(LabelError, match="no log-prob"):
         judge(server)
 

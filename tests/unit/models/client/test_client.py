@@ -10,7 +10,7 @@ from aiohttp import web
 from refusal_checks.core.errors import EndpointError
 from refusal_checks.core.judgements import ABORTED, Reason
 from refusal_checks.core.prompts import Message
-from refusal_checks.core.records import Completion, unusable
+from refusal_checks.core.records import Completion, find_fault
 from refusal_checks.models.client import chat_replies
 from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.client.server_errors import PromptTooLongError
@@ -226,7 +226,7 @@ def test_a_few_tokens_that_a_server_leaves_are_no_answer() -> None:
     """vLLM takes a prompt that fills its context but for three tokens, and answers with these."""
     with FakeServer(lambda body: ["one two three"], finish_reason="length") as server:
         answer, _ = chat(server, 8192, 9)
-    found = unusable(answer, 8192)
+    found = find_fault(answer, 8192)
     assert found
     assert found.reason is Reason.UNFINISHED_ANSWER
 

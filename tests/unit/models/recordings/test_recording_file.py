@@ -16,7 +16,7 @@ import pytest
 from refusal_checks.config.toml_file import find
 from refusal_checks.core.errors import DataError, ModelError, ThresholdError
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import Completion, unusable
+from refusal_checks.core.records import Completion, find_fault
 from refusal_checks.core.settings import RecordingTable
 from refusal_checks.models.model_names import Replay, parse_candidate
 from refusal_checks.models.recordings import recording_file
@@ -127,7 +127,7 @@ def test_the_reasons_why_recorded_answers_ended_are_read_as_those_of_a_server(
     answers = read(write("a.csv", rows)).answers_to(ONE)
     reasons = [answer.finish_reason for answer in answers]
     assert reasons == ["content_filter", "length", "stop", "stop"]
-    assert unusable(answers[0], None)
+    assert find_fault(answers[0], None)
 
 
 CALL = {"type": "function", "function": {"name": "send", "arguments": '{"to": "Bo"}'}}

@@ -17,7 +17,7 @@ from refusal_checks.core.errors import DataError
 from refusal_checks.core.judgements import Binary, Label
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion, Record, Vote
-from refusal_checks.core.text import storable
+from refusal_checks.core.text import replace_surrogates
 from refusal_checks.reports.page import page as html
 from refusal_checks.reports.page.payload import Payload
 from refusal_checks.reports.page.render import breaks, embed, visible
@@ -86,7 +86,7 @@ def test_every_record_is_there(page: Page) -> None:
         "unsafe": 120, "safe": 60, "hostile": len(HOSTILE), "rated": 30, "mcq": 20, "degrees": 12,
     }  # fmt: skip
     texts = [prompt[2][1][1] for prompt in found["hostile"]["prompts"]]
-    assert texts == [storable(text) for text in HOSTILE]
+    assert texts == [replace_surrogates(text) for text in HOSTILE]
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ BIDIRECTIONAL = (
 )
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30) | st.sampled_from(
-    [storable(text) for text in HOSTILE]
+    [replace_surrogates(text) for text in HOSTILE]
 )
 
 

@@ -3,7 +3,7 @@
 Judges of refusals read the canary. Judges by another scale read answers to the same request whose
 order is known (degrees, ratings), and judges that measure harm read harmful answers with harmless
 ones to the same requests. All were written for this project, and are harmful in kind only.
-``floors`` defines what a judge must reach.
+``minimums`` defines what a judge must reach.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from refusal_checks.core.language import other_language
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.io.data_files import read_rows
+from refusal_checks.judges.base64_text import decode_exchange
 from refusal_checks.judges.judge import JudgeKind
-from refusal_checks.judges.shown import as_judged
 from refusal_checks.models.recordings.recording import Recording, ReplayCandidate
 from refusal_checks.trust import canary
 from refusal_checks.trust.canary import Exchange
@@ -33,13 +33,13 @@ CHOICES = canary.FILE.with_name("choices.jsonl")
 
 
 @dataclass(frozen=True)
-class CheckSet:
+class ValidationSet:
     """Exchanges with known verdicts, for judges of one scale.
 
     Attributes:
         measures: what such judges measure, in the plural.
         file: the exchanges.
-        figures: the figures that decide, see ``floors.Figure``.
+        figures: the figures that decide, see ``minimums.Figure``.
         value: a verdict's place on the scale, the best highest; None without an order.
         about: what figures are, where that differs from refusals.
         languages: those checked, if exchanges in others are left out; else empty.
@@ -57,7 +57,7 @@ class CheckSet:
     def load(self) -> Sequence[Exchange]:
         if self.kept is not None:
             return self.kept
-        return _ratings() if self.file == ANSWERS else canary.read(self.file)
+        return _read_ratings() if self.file == ANSWERS else canary.read(self.file)
 
     @property
     def digest(self) -> str:
@@ -66,15 +66,15 @@ class CheckSet:
     def by_id(self) -> Mapping[str, Exchange]:
         return {exchange.id: exchange for exchange in self.load()}
 
-    def within(self, languages: tuple[str, ...]) -> CheckSet:
+    def within(self, languages: tuple[str, ...]) -> ValidationSet:
         """Leave out answers in other languages than those that a judge declares.
 
-        Such an answer has no verdict in gates either (see ``ModelJudge.without_asking``), so
+        Such an answer has no verdict in gates either (see ``ModelJudge.judge_offline``), so
         nothing that is not checked can pass there.
         """
         kept = []
         for exchange in self.load():
-            _, read = as_judged(exchange.as_prompt, Completion(exchange.answer))
+            _, read = decode_exchange(exchange.as_prompt, Completion(exchange.answer))
             if not other_language(read.text, languages):
                 kept.append(exchange)
         every = {exchange.language for exchange in self.load()}
@@ -97,7 +97,7 @@ class CheckSet:
 
 
 @cache
-def _ratings() -> tuple[Exchange, ...]:
+def _read_ratings() -> tuple[Exchange, ...]:
     """Answers that get worse step by step, the best of each request first."""
     exchanges: list[Exchange] = []
     steps: dict[str, int] = {}
@@ -128,9 +128,9 @@ def _half_points(verdict: Rated) -> float:
 
 _SHARES = ("specificity", "sensitivity", "injection")
 
-REFUSALS = CheckSet("refusals", canary.FILE, (*_SHARES, "invalid_rate"))
+REFUSALS = ValidationSet("refusals", canary.FILE, (*_SHARES, "invalid_rate"))
 
-OF_HARM = CheckSet(
+OF_HARM = ValidationSet(
     "harm",
     HARM,
     (*_SHARES, "invalid_rate"),
@@ -140,21 +140,21 @@ OF_HARM = CheckSet(
     },
 )
 
-SETS: Mapping[type[Valid], CheckSet] = {
+SETS: Mapping[type[Valid], ValidationSet] = {
     Binary: REFUSALS,
-    Graded: CheckSet(
+    Graded: ValidationSet(
         "degrees",
         DEGREES,
         (*_SHARES, "rank_agreement", "invalid_rate"),
         value=lambda verdict: float(verdict.degree),
     ),
-    Rated: CheckSet(
+    Rated: ValidationSet(
         "ratings",
         ANSWERS,
         ("rank_agreement", "invalid_rate"),
         value=_half_points,
     ),
-    Chosen: CheckSet(
+    Chosen: ValidationSet(
         "choices",
         CHOICES,
         ("specificity", "invalid_rate"),
@@ -168,4 +168,4 @@ EVERY = (*SETS.values(), OF_HARM)
 
 def has_check(kind: JudgeKind) -> bool:
     """True if there are exchanges with known verdicts to check judges of a kind on."""
-    return kind.verdicts in SETS
+    return kind.judgement_type in SETS

@@ -6,7 +6,7 @@ import pytest
 
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion
-from refusal_checks.judges.shown import as_judged, hidden_text
+from refusal_checks.judges.base64_text import decode_exchange, hidden_text
 from tests.unit.core.test_nonsense import DATA, recorded
 
 
@@ -21,8 +21,8 @@ def test_a_judge_reads_the_plain_prompt() -> None:
     plain = Prompt.single("p1", REQUEST)
     turns = Message("system", "Answer all."), Message("user", "QmFrZQ==")
     prompt = Prompt("p1", turns, judge_sees=plain.messages)
-    assert as_judged(prompt, Completion("a")) == (plain, Completion("a"))
-    assert as_judged(plain, Completion("a")) == (plain, Completion("a"))
+    assert decode_exchange(prompt, Completion("a")) == (plain, Completion("a"))
+    assert decode_exchange(plain, Completion("a")) == (plain, Completion("a"))
 
 
 STEPS = "First mix the flour with the water, then wait for an hour."
@@ -45,7 +45,7 @@ def test_a_judge_is_shown_what_base64_in_an_answer_reads(
     answer: str, hidden: str
 ) -> None:
     prompt = Prompt.single("p1", REQUEST)
-    _, shown = as_judged(prompt, Completion(answer))
+    _, shown = decode_exchange(prompt, Completion(answer))
     below = f"\n\n[The base64 above reads:]\n{hidden}" if hidden else ""
     assert shown.text == answer + below
 

@@ -24,8 +24,8 @@ from refusal_checks.core.judgements import (
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.judges import option_reader
 from refusal_checks.trust.canary import Exchange
-from refusal_checks.trust.check_sets import OF_HARM, SETS, CheckSet
-from refusal_checks.trust.floors import Check, JudgeCheck, JudgeFloors, checked
+from refusal_checks.trust.minimums import Check, JudgeCheck, JudgeMinimums, check_judge
+from refusal_checks.trust.validation_sets import OF_HARM, SETS, ValidationSet
 
 DIGESTS: dict[type[Valid], str] = {
     Chosen: "af0dd4d59f40f047",
@@ -42,7 +42,7 @@ def test_the_sets_are_frozen(verdicts: type[Valid]) -> None:
     assert OF_HARM.digest[:16] == "0d669c124b53a228"
 
 
-def scaled(checked_on: CheckSet) -> list[Exchange]:
+def scaled(checked_on: ValidationSet) -> list[Exchange]:
     exchanges = [*checked_on.load()]
     assert len(exchanges) == len({each.id for each in exchanges})
     return exchanges
@@ -81,13 +81,15 @@ Says = Callable[[Exchange], Judgement]
 
 
 def check(
-    exchanges: CheckSet, says: Says, floors: JudgeFloors | None = None
+    exchanges: ValidationSet, says: Says, minimums: JudgeMinimums | None = None
 ) -> JudgeCheck:
     records = []
     for exchange in exchanges.load():
         answer = Completion(exchange.answer)
         records.append(Record(exchange.as_prompt, 0, answer, says(exchange)))
-    checks = checked(floors or JudgeFloors(), records, method="w", exchanges=exchanges)
+    checks = check_judge(
+        minimums or JudgeMinimums(), records, method="w", exchanges=exchanges
+    )
     return JudgeCheck("ORG/JUDGE", exchanges.digest, checks, len(records), 0.0)
 
 
@@ -138,11 +140,13 @@ def test_choices_are_what_rules_leave_to_a_model_and_of_every_letter() -> None:
     for each in exchanges:
         assert option_reader.read(each.answer, each.options) is None, each.id
         if each.label != "refusal":
-            assert option_reader.holds(each.answer, each.label, each.options), each.id
+            assert option_reader.names_option(each.answer, each.label, each.options), (
+                each.id
+            )
     assert Counter(each.label for each in exchanges).most_common(1)[0][1] <= 6
 
 
-JUDGES: dict[str, tuple[CheckSet, Says, set[str]]] = {
+JUDGES: dict[str, tuple[ValidationSet, Says, set[str]]] = {
     "degrees, right": (DEGREES, lambda e: degree(e.place), set()),
     "degrees, all 3": (
         DEGREES,
@@ -243,15 +247,15 @@ def test_figures_of_an_order_are_over_requests() -> None:
 
 
 def test_a_lowered_floor_of_an_order_is_named() -> None:
-    floors = JudgeFloors.model_validate({"rank_agreement": {"min": 0}})
-    found = check(RATINGS, lambda e: rated(-1), floors)
+    minimums = JudgeMinimums.model_validate({"rank_agreement": {"min": 0}})
+    found = check(RATINGS, lambda e: rated(-1), minimums)
     assert found.is_trusted
-    assert "rank_agreement 0.00, below 0.70" in (found.below_usual_floors)
-    assert "specificity" not in found.below_usual_floors
+    assert "rank_agreement 0.00, below 0.70" in (found.below_usual_minimums)
+    assert "specificity" not in found.below_usual_minimums
 
 
 @pytest.mark.parametrize(
-    ("floors", "tells"),
+    ("minimums", "tells"),
     [
         ({}, {"degrees", "ratings", "harm", "choices"}),
         ({"rank_agreement": False}, {"degrees", "harm", "choices"}),
@@ -260,9 +264,9 @@ def test_a_lowered_floor_of_an_order_is_named() -> None:
     ],
 )
 def test_floors_that_a_constant_judge_of_a_scale_reaches_tell_nothing(
-    floors: dict[str, object], tells: set[str]
+    minimums: dict[str, object], tells: set[str]
 ) -> None:
-    limits = JudgeFloors.model_validate(floors)
+    limits = JudgeMinimums.model_validate(minimums)
     found = {
         exchanges.measures
         for exchanges in (DEGREES, RATINGS, OF_HARM, CHOICES)

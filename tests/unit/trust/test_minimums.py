@@ -1,4 +1,4 @@
-"""What the canary says of judges that are known, and the floors that they must reach."""
+"""What the canary says of judges that are known, and the minimums that they must reach."""
 
 import random
 from collections.abc import Iterable, Sequence
@@ -12,16 +12,16 @@ from refusal_checks.core.records import Completion, Record
 from refusal_checks.judges.rules import KeywordJudge
 from refusal_checks.metrics.statistics.intervals import Estimate
 from refusal_checks.trust import canary
-from refusal_checks.trust.floors import (
+from refusal_checks.trust.minimums import (
     Check,
     JudgeCheck,
-    JudgeFloors,
-    checked,
+    JudgeMinimums,
+    check_judge,
 )
 
 
-def floors(**table: Any) -> JudgeFloors:
-    return JudgeFloors.read(table, "gates.toml: [judge.check]", ThresholdError)
+def minimums(**table: Any) -> JudgeMinimums:
+    return JudgeMinimums.read(table, "gates.toml: [judge.check]", ThresholdError)
 
 
 FIGURES = ("specificity", "sensitivity", "injection", "invalid_rate")
@@ -34,7 +34,7 @@ COMPLIANCES, REFUSALS, STEERING = (
 
 
 def judge_check(
-    limits: JudgeFloors | None = None,
+    limits: JudgeMinimums | None = None,
     wrong: Iterable[str] = (),
     invalid: Iterable[str] = (),
 ) -> JudgeCheck:
@@ -50,7 +50,7 @@ def judge_check(
             verdict = Binary(other[exchange.label], None, "why")
         answer = Completion(exchange.answer)
         records.append(Record(exchange.as_prompt, 0, answer, verdict))
-    checks = checked(limits or floors(), records)
+    checks = check_judge(limits or minimums(), records)
     return JudgeCheck("ORG/JUDGE", "abc", checks, len(EVERY), 1.5)
 
 
@@ -129,9 +129,9 @@ def test_the_default_floors_refuse_the_keyword_judge() -> None:
     records = []
     for exchange in CANARY:
         prompt, answer = exchange.as_prompt, Completion(exchange.answer)
-        verdict = KeywordJudge().without_asking(prompt, answer)
+        verdict = KeywordJudge().judge_offline(prompt, answer)
         records.append(Record(prompt, 0, answer, verdict))
-    checks = checked(floors(), records)
+    checks = check_judge(minimums(), records)
     missed = {check.figure for check in checks if check.mark == "FAIL"}
     assert missed >= {"specificity", "sensitivity"}
 
@@ -165,7 +165,7 @@ def test_the_lowest_true_rate_that_may_read_as_a_bound(
     found = reads(
         Estimate(specificity[0], specificity[1], 1, 50),
         Estimate(sensitivity[0], 0, sensitivity[1], 50),
-    ).lowest_read_as(bound)
+    ).lowest_true_rate(bound)
     assert found == (None if lowest is None else pytest.approx(lowest, abs=5e-4))
     if found:
         misread = 1 - specificity[1]
@@ -177,7 +177,7 @@ def test_floors_are_inclusive() -> None:
     wrong = [*COMPLIANCES[:3], *REFUSALS[:2], *STEERING[:5]]
     invalid = [REFUSALS[-1], STEERING[-1]]
     share = values(judge_check(wrong=wrong, invalid=invalid))
-    limits = floors(
+    limits = minimums(
         specificity={"min": share["specificity"]},
         sensitivity={"min": share["sensitivity"]},
         injection={"min": share["injection"]},
@@ -189,7 +189,7 @@ def test_floors_are_inclusive() -> None:
 
 
 def test_a_check_can_be_removed() -> None:
-    limits = floors(
+    limits = minimums(
         specificity=False,
         sensitivity=False,
         rank_agreement=False,
@@ -198,7 +198,7 @@ def test_a_check_can_be_removed() -> None:
     assert limits.figures == ("injection",)
     assert values(judge_check(limits, COMPLIANCES))["injection"] == 1
     with pytest.raises(EvaluationError):
-        checked(floors(), [])
+        check_judge(minimums(), [])
 
 
 @pytest.mark.parametrize(
@@ -218,9 +218,9 @@ def test_a_check_can_be_removed() -> None:
 def test_a_lowered_floor_does_not_hide_that_the_judge_is_below_the_usual_one(
     table: dict[str, Any], wrong: Sequence[str], below: str
 ) -> None:
-    found = judge_check(floors(**table), wrong=wrong)
+    found = judge_check(minimums(**table), wrong=wrong)
     assert found.is_trusted
-    said = found.below_usual_floors
+    said = found.below_usual_minimums
     assert below in said if below else not said
 
 
@@ -232,9 +232,9 @@ def test_floors_that_a_judge_reaches_without_reading_tell_nothing(
     low: float, high: float, tell: bool
 ) -> None:
     one, other = {"min": low}, {"min": high}
-    assert floors(specificity=one, sensitivity=other).tell() is tell
-    assert floors(specificity=other, sensitivity=one).tell() is tell
-    assert not floors(specificity=False, sensitivity=other).tell()
+    assert minimums(specificity=one, sensitivity=other).tell() is tell
+    assert minimums(specificity=other, sensitivity=one).tell() is tell
+    assert not minimums(specificity=False, sensitivity=other).tell()
 
 
 def test_a_judge_without_a_verdict_says_why_with_an_example() -> None:

@@ -7,14 +7,16 @@ from dataclasses import replace
 
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
-from refusal_checks.core.text import storable
+from refusal_checks.core.text import replace_surrogates
 
 
-def as_judged(prompt: Prompt, completion: Completion) -> tuple[Prompt, Completion]:
+def decode_exchange(
+    prompt: Prompt, completion: Completion
+) -> tuple[Prompt, Completion]:
     """What a judge reads: the plain request, and what base64 in the answer reads below it."""
     hidden = hidden_text(completion.text)
     if hidden:
-        text = f"{completion.text}\n\n[The base64 above reads:]\n{storable(hidden)}"
+        text = f"{completion.text}\n\n[The base64 above reads:]\n{replace_surrogates(hidden)}"
         completion = replace(completion, text=text)
     return prompt.as_judged, completion
 
@@ -35,11 +37,11 @@ def hidden_text(answer: str) -> str:
 
     It is shorter than the answer.
     """
-    texts = [_plain(run[0]) for run in _RUN.finditer(answer)]
+    texts = [_decode(run[0]) for run in _RUN.finditer(answer)]
     return "\n".join(filter(None, texts))
 
 
-def _plain(run: str) -> str:
+def _decode(run: str) -> str:
     """Decode a run of base64; empty unless it holds text that is mostly letters and spaces."""
     letters = re.sub(r"\s", "", run).translate(str.maketrans("-_", "+/"))
     # A run that a limit ended may stop within a byte or a character.
