@@ -79,7 +79,7 @@ def sample_for_labels(
             f"{path}: name another file with --out: this one exists and may hold labels"
         )
     with explain_write_error(path), replace_file(path) as draft:
-        draft.write_bytes(labels.to_csv(drawn))
+        draft.write_bytes(labels.write_sheet(drawn))
     names = ", ".join(sorted({one.benchmark for one in drawn}))
     echo(
         f"{path}: {len(drawn)} refusals of {names}. Label each in the column label, then run the "

@@ -168,9 +168,9 @@ def _metric_names(table: BenchmarkTable, benchmark: Benchmark | None) -> list[st
         own, kind = benchmark.judge, benchmark.kind
     name = table.judge or own
     require_known(name, kinds, f"{table.where} judge", "way of judging")
-    reads = kinds[name].verdicts
+    reads = kinds[name].judgement_type
     # Other judges read any answer; this one looks for the letters of options.
-    if reads is Chosen and (own not in kinds or kinds[own].verdicts is not Chosen):
+    if reads is Chosen and (own not in kinds or kinds[own].judgement_type is not Chosen):
         raise ThresholdError(
             f'{table.where} judge = "{name}": choose another way of judging; this one is for '
             "multiple-choice questions, and the prompts have no options"

@@ -58,7 +58,7 @@ class Bounds(Frozen):
             if module_origin(metric.score.__module__) != OWN:
                 remedy = f"declare the range of {metric.name} (highest=...): "
             elif high == 1 and 2 <= value <= 100:  # per cent
-                remedy = f"write {share(value)}: "
+                remedy = f"write {write_share(value)}: "
             raise ValueError(f"{remedy}{value:g} is outside [{low:g}, {high:g}]")
         return value
 

@@ -177,7 +177,7 @@ def _worded(facts: Mapping[str, object]) -> Properties:
     """The facts that apply, as text."""
     return {
         # Six digits: more are noise, and dashboards compare texts.
-        name: f"{value:.6g}" if isinstance(value, float) else clean(str(value), 2000)
+        name: f"{value:.6g}" if isinstance(value, float) else sanitize(str(value), 2000)
         for name, value in facts.items()
         if value not in (None, "")
     }

@@ -119,7 +119,9 @@ def complete_arguments(model: JudgeModel, prompt: str) -> JudgeModel:
     model = vllm.add_dtype(model)
     if any(arg.replace("_", "-").startswith("--chat-template") for arg in model.args):
         return model  # the user's own wins
-    metadata = template.packaged().get(prompt or template.picked(model.path) or "")
+    metadata = template.list_packaged().get(
+        prompt or template.find_packaged(model.path) or ""
+    )
     if metadata is None or not metadata.chat_template:
         return model
     return replace(model, args=(*model.args, "--chat-template", metadata.chat_template))

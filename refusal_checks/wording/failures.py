@@ -122,10 +122,10 @@ def exchange(failing_prompt: FailingPrompt) -> Iterator[str]:
             f"; {failing_prompt.escaped} special tokens were broken up for the judge"
         )
     # Each line begins with a label of ours, so that no text can pass for another field.
-    yield f"prompt:    {clean(failing_prompt.prompt)}"
-    yield f"answer:    {clean(failing_prompt.answer) or '(none)'}"
-    yield f"verdict:   {clean(verdict)}"
-    yield f"rationale: {clean(failing_prompt.rationale) or '(none)'}"
+    yield f"prompt:    {sanitize(failing_prompt.prompt)}"
+    yield f"answer:    {sanitize(failing_prompt.answer) or '(none)'}"
+    yield f"verdict:   {sanitize(verdict)}"
+    yield f"rationale: {sanitize(failing_prompt.rationale) or '(none)'}"
 
 
 def judge_message(check: Check) -> Iterator[str]:

@@ -76,7 +76,7 @@ def _change_clause(verdict: Verdict, comparison: Comparison) -> str:
     gate, metric, change = verdict.gate, METRICS[verdict.gate.metric], comparison.change
     earlier = earlier_name(comparison)
     if comparison.same_candidate:
-        earlier += f" of {clean(comparison.started[:10], 30)}"
+        earlier += f" of {sanitize(comparison.started[:10], 30)}"
     # The change is that of the shared prompts, and need not be the difference of both figures.
     if change.n != verdict.estimate.n:
         earlier += f" on the {count(change.n, 'prompt')} of both runs"
@@ -205,7 +205,7 @@ def finding(verdict: Verdict) -> str:
     figure = round_figure(METRICS[gate.metric], value, gate.limits.ends)
     text = f"{sanitize(gate.id, 80)} {figure}"
     if verdict.groups:
-        text += f" in {clean(worst_group(verdict), 60)}"
+        text += f" in {sanitize(worst_group(verdict), 60)}"
     # What failed it: the change, if the figure itself is within its bounds.
     if comparison and gate.has_margins and gate.limits.holds(value):
         text += f", {_change_clause(verdict, comparison)}"
