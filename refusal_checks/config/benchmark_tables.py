@@ -170,7 +170,9 @@ def _metric_names(table: BenchmarkTable, benchmark: Benchmark | None) -> list[st
     require_known(name, kinds, f"{table.where} judge", "way of judging")
     reads = kinds[name].judgement_type
     # Other judges read any answer; this one looks for the letters of options.
-    if reads is Chosen and (own not in kinds or kinds[own].judgement_type is not Chosen):
+    if reads is Chosen and (
+        own not in kinds or kinds[own].judgement_type is not Chosen
+    ):
         raise ThresholdError(
             f'{table.where} judge = "{name}": choose another way of judging; this one is for '
             "multiple-choice questions, and the prompts have no options"

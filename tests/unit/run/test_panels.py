@@ -24,7 +24,12 @@ from refusal_checks.run.panels import (
     judging_methods,
     known_exchanges,
 )
-from refusal_checks.trust.check_sets import OF_HARM, REFUSALS, CheckSet, has_check
+from refusal_checks.trust.validation_sets import (
+    OF_HARM,
+    REFUSALS,
+    ValidationSet,
+    has_check,
+)
 from tests import toy_model
 from tests.unit.judges.asked import NOWHERE, build
 

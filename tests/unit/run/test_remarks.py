@@ -4,14 +4,14 @@ import pytest
 
 from refusal_checks.core.judgements import Binary, Invalid, Label, Reason
 from refusal_checks.core.prompts import Prompt
-from refusal_checks.core.records import Completion, Record, unusable
+from refusal_checks.core.records import Completion, Record, find_fault
 from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.decision import Rules, decide_all
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.metrics.statistics.intervals import wilson
 from refusal_checks.run.stages.remarks import margin_remark, truncation_remarks
-from refusal_checks.trust.floors import Check, JudgeCheck
+from refusal_checks.trust.minimums import Check, JudgeCheck
 from tests.unit.conftest import records
 from tests.unit.gates.test_score_files import scores_of
 
@@ -112,7 +112,7 @@ def test_unfinished_verdicts_name_the_judge_s_limit() -> None:
 def test_a_full_answer_is_usable(
     answer: Completion, limit: int | None, is_usable: bool
 ) -> None:
-    assert (unusable(answer, limit) is None) == is_usable
+    assert (find_fault(answer, limit) is None) == is_usable
 
 
 def compared() -> Verdict:
