@@ -1,19 +1,12 @@
-"""Run one evaluation of a generated benchmark, as the measuring scripts need it.
-
-``python -m tools.measure.gate JOB`` runs one in a process of its own, perhaps with an earlier
-version of the package; JOB has the fields of ``Job`` as JSON.
-"""
+"""Run one evaluation of a generated benchmark, as the measuring scripts need it."""
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from refusal_checks import RunResult, RunSpec, evaluate
@@ -119,21 +112,3 @@ class Job:
                 self.metric,
             )
         return spent.seconds, spent.tokens
-
-    def run_by(self, folder: Path) -> tuple[float, int]:
-        """Run it by the version of the package that lies in a folder."""
-        paths = [str(folder), *filter(None, sys.path)]
-        done = subprocess.run(
-            [sys.executable, "-m", "tools.measure.gate", json.dumps(asdict(self))],
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
-            cwd=folder,
-            stdout=subprocess.PIPE,
-            check=True,
-            text=True,
-        )
-        seconds, tokens = json.loads(done.stdout.splitlines()[-1])
-        return seconds, tokens
-
-
-if __name__ == "__main__":
-    print(json.dumps(Job(**json.loads(sys.argv[1])).run()))

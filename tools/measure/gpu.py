@@ -1,9 +1,9 @@
 """Measure the gate beside a user's script: ``python -m tools.measure.gpu --out FOLDER``.
 
 Engines load at once, stay up, and are measured in turns, so that a GPU that is available for
-minutes is enough; on a CPU, ``--models demo:base tiny --prompts 8 --tokens 32`` tries the same. A
-part that fails or takes too long says so and does not stop the others. Tables go to the terminal
-and to ``tables.md``, all figures to ``figures.json``, whenever a part is done.
+minutes is enough; on a CPU, ``--prompts 8 --tokens 32`` tries the same. A model that fails or takes
+too long says so and does not stop the others. Tables go to the terminal and to ``tables.md``, all
+figures to ``figures.json``, whenever a model is done.
 """
 
 from __future__ import annotations
@@ -16,11 +16,10 @@ import os
 import tempfile
 import time
 from argparse import Namespace
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import product
 from pathlib import Path
 
 from refusal_checks.core.prompts import Message
@@ -29,11 +28,10 @@ from refusal_checks.core.sampling import Sampling
 from refusal_checks.core.settings import RequestPace
 from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.client.transport import ConnectionSettings
-from tools.measure import bookkeeping
 from tools.measure.gate import Job
-from tools.measure.plain import UserScript, prompts
+from tools.measure.measured import SEQUENCES, Measured, weights
+from tools.measure.plain import prompts
 from tools.measure.printing import by_turns, circumstances, say
-from tools.measure.shapes import measured
 from tools.measure.standing import Standing
 
 Figures = dict[str, list[float]]
@@ -41,13 +39,6 @@ Figures = dict[str, list[float]]
 
 Note = Callable[[str, float], None]
 """Called with a figure's name and value as soon as it is measured."""
-
-SAMPLINGS: Mapping[str, Mapping[str, object]] = {
-    "neither": {},
-    "top_k": {"top_k": 20},
-    "top_p": {"top_p": 0.95},
-    "top_k and top_p": {"top_k": 20, "top_p": 0.95},
-}
 
 METRICS: Mapping[str, str] = {
     "without log-probabilities": "rejection_rate",
@@ -58,15 +49,13 @@ METRICS: Mapping[str, str] = {
 WARM = 8
 """Prompts of the requests that are not measured."""
 
-FLASHINFER = {"VLLM_USE_FLASHINFER_SAMPLER": "1"}
-
 
 @dataclass
 class Machine:
-    """What the parts share: the command line and the engines.
+    """The command line and the engines.
 
     Attributes:
-        keep: writes the figures of the part that goes on.
+        keep: writes the figures of the model that is measured.
         engines: by name of the model.
     """
 
@@ -75,7 +64,7 @@ class Machine:
     engines: dict[str, Standing] = field(default_factory=dict)
 
     def by_turns(self, measure: Callable[[Note], None]) -> Figures:
-        """Measure several times, as long as the part's time allows."""
+        """Measure several times, as long as the time allows."""
         figures: Figures = {}
         begun = time.monotonic()
 
@@ -111,12 +100,9 @@ def plain(machine: Machine, model: str) -> Figures:
         seconds, tokens = asyncio.run(_bare(engines, given))
         note("bare client, s for 1,000 tokens", 1000 * seconds / tokens)
 
-        packages = [None, given.before] if given.before else [None]
-        for (way, metric), package in product(METRICS.items(), packages):
+        for way, metric in METRICS.items():
             name = f"gate, {way}"
-            if package:
-                name += f", {package.name}"
-            cost = _gate(engines, given, given.prompts, metric, package)
+            cost = _gate(engines, given, given.prompts, metric)
             note(f"{name}, s for 1,000 tokens", cost)
             for script, other in costs.items():
                 note(f"{name} / {script}", cost / other)
@@ -161,18 +147,12 @@ def _conversations(count: int) -> list[tuple[Message, ...]]:
     return [(Message("user", text),) for text in prompts(count)]
 
 
-def _gate(
-    engines: Standing,
-    given: Namespace,
-    count: int,
-    metric: str,
-    package: Path | None = None,
-) -> float:
+def _gate(engines: Standing, given: Namespace, count: int, metric: str) -> float:
     """Seconds for 1,000 tokens through the gate.
 
     The gate asks as it does a server of its own: as many prompts at once, on as many connections.
     """
-    sequences = engines.model.sequences
+    sequences = SEQUENCES
     keys = {
         "sampling.samples": given.samples,
         "sampling.max_tokens": given.tokens,
@@ -180,60 +160,12 @@ def _gate(
         "candidate.concurrency": 512,
     }
     job = Job(count, engines.candidate, metric, keys)
-    seconds, tokens = job.run_by(package) if package else job.run()
+    seconds, tokens = job.run()
     return 1000 * seconds / tokens
-
-
-def sampling(machine: Machine, model: str) -> Figures:
-    """Seconds for 1,000 tokens by the user's script, by what it samples from."""
-    engines, given = machine.engines[model], machine.given
-    engines.wait_ready()
-    requests = prompts(max(1, given.prompts // 2))
-
-    def turn(note: Note) -> None:
-        for variant, script in engines.scripts.items():
-            for name, fields in SAMPLINGS.items():
-                for seed in ({}, {"seed": 0}):
-                    shown = [name, *seed]
-                    if variant != "script":
-                        if seed or not fields:
-                            continue
-                        shown.append(variant)
-                    cost = _cost(script, requests, given, {**fields, **seed})
-                    note(", ".join(shown), cost)
-
-    turn(lambda *_: None)
-    return machine.by_turns(turn)
-
-
-def _cost(
-    script: UserScript,
-    requests: Sequence[str],
-    given: Namespace,
-    fields: Mapping[str, object],
-) -> float:
-    job = {"temperature": 0.6, "max_tokens": given.tokens // 4, "n": given.samples}
-    seconds, tokens = script.run(requests, job | dict(fields), given.limit)
-    return 1000 * seconds / tokens
-
-
-def books(machine: Machine) -> Figures:
-    """The gate's own cost against a bare client's."""
-    return bookkeeping.figures(machine.given.records, 5, machine.given.turns)
-
-
-PARTS: Mapping[str, Callable[[Machine, str], Figures]] = {
-    "plain": plain,
-    "sampling": sampling,
-}
-"""Parts that measure each model."""
-
-ALONE: Mapping[str, Callable[[Machine], Figures]] = {"bookkeeping": books}
-"""Parts that need no engine."""
 
 
 def main() -> None:
-    """Run the parts, one after the other, and write what they find."""
+    """Measure the models, one after the other, and write what is found."""
     given = _parser().parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
     begun = time.monotonic()
@@ -244,22 +176,10 @@ def main() -> None:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         os.environ.setdefault("VLLM_CACHE_ROOT", str(folder / "cache"))
-        if any(part in PARTS for part in given.parts):
-            for name in given.models:
-                variants = {}
-                if name == given.models[0] and given.flashinfer:
-                    variants = {"FlashInfer": FLASHINFER}
-                model = measured(name, folder, given.tokenizer)
-                engines = Standing(model, given.out, variants)
-                machine.engines[name] = stack.enter_context(engines)
-        jobs: list[tuple[str, Callable[[], Figures]]] = []
-        for part in given.parts:
-            if part in ALONE:
-                jobs.append((part, partial(ALONE[part], machine)))
-                continue
-            for name in given.models:
-                jobs.append((f"{part}, {name}", partial(PARTS[part], machine, name)))
-        for title, job in jobs:
+        for name in given.models:
+            engines = Standing(Measured(name, weights(name)), given.out)
+            machine.engines[name] = stack.enter_context(engines)
+        for title in given.models:
             took = time.monotonic() - begun
             if took > given.seconds:
                 report.add(title, f"left out after {took:.0f} s (--seconds)")
@@ -267,8 +187,8 @@ def main() -> None:
             say(f"{title} ({took:.0f} s)")
             machine.keep = partial(report.add, title, is_final=False)
             try:
-                report.add(title, job())
-            except Exception as fault:  # whatever stops a part, the others are measured
+                report.add(title, plain(machine, title))
+            except Exception as fault:  # whatever stops one, the others are measured
                 report.add(title, f"failed: {' '.join(str(fault).split())[-600:]}")
         for name, engines in machine.engines.items():
             starts = {key: [value] for key, value in engines.starts.items()}
@@ -306,41 +226,21 @@ def _parser() -> argparse.ArgumentParser:
         description=__doc__,
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    every = [*PARTS, *ALONE]
     add = parser.add_argument
     add("--out", type=Path, required=True, metavar="FOLDER", help="for the figures")
     add(
         "--models",
         nargs="+",
-        default=["demo:base", "8b"],
+        default=["demo:base"],
         metavar="MODEL",
-        help="demo:NAME, a folder, ORG/MODEL, or a shape with random weights: 8b, tiny",
-    )
-    add(
-        "--tokenizer",
-        default="demo:base",
-        metavar="MODEL",
-        help="for shapes: whose tokenizer and chat template they get",
-    )
-    add("--parts", nargs="+", choices=every, default=every, metavar="PART")
-    add(
-        "--flashinfer",
-        action="store_true",
-        help="sample with it as well; its first start compiles for minutes",
-    )
-    add(
-        "--before",
-        type=Path,
-        metavar="FOLDER",
-        help="that has an earlier refusal_checks package, which is measured as well",
+        help="demo:NAME, a folder or ORG/MODEL",
     )
     add("--prompts", type=int, default=64)
     add("--samples", type=int, default=4, metavar="K")
     add("--tokens", type=int, default=256, help="of an answer, at most")
-    add("--records", type=int, default=2000, help="prompts of the part on bookkeeping")
     add("--turns", type=int, default=2)
     add("--limit", type=float, default=40.0, help="seconds after which no turn begins")
-    add("--seconds", type=float, default=320.0, help="after which no part begins")
+    add("--seconds", type=float, default=320.0, help="after which no model begins")
     return parser
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
@@ -14,9 +13,9 @@ from refusal_checks.engines import vllm
 from refusal_checks.engines.placement import WHOLE_MACHINE, Assignment
 from refusal_checks.engines.process import EngineProcess
 from refusal_checks.engines.vllm import EngineSpec
+from tools.measure.measured import Measured
 from tools.measure.plain import UserScript, cpu_arguments
 from tools.measure.printing import say
-from tools.measure.shapes import Measured
 
 CANDIDATE_KEY = "REFUSAL_CHECKS_CANDIDATE_API_KEY"
 CACHE = "VLLM_CACHE_ROOT"
@@ -27,16 +26,11 @@ READY = 300.0
 class Standing:
     """The engines of one model. They load at once; ``wait_ready`` waits for them.
 
-    Args:
-        variants: further scripts by name, each with environment variables of its own.
-
     Attributes:
         starts: seconds of each start.
     """
 
-    def __init__(
-        self, model: Measured, folder: Path, variants: dict[str, dict[str, str]]
-    ) -> None:
+    def __init__(self, model: Measured, folder: Path) -> None:
         self.model = model
         self.starts: dict[str, float] = {}
         self._stack = ExitStack()
@@ -56,21 +50,19 @@ class Standing:
         os.environ[CACHE] = str(cache / f"{stem}-server")
         self.server.launch()
         self._stack.callback(self.server.stop)
-        self.scripts: dict[str, UserScript] = {}
+        label = f"{stem}-script"
+        arguments = model.arguments
         # Without FlashInfer, as the gate's engines: seeded requests never use it.
-        usual = {"VLLM_USE_FLASHINFER_SAMPLER": "0"}
-        for name, variables in {"script": usual, **variants}.items():
-            arguments = model.arguments
-            label = f"{stem}-{name.replace(' ', '-')}"
-            added = variables | {CACHE: str(cache / label)}
-            if vllm.runs_on_cpu():
-                arguments |= cpu_arguments()
-                cores = ",".join(map(str, self.server.place.cores))
-                added |= {"VLLM_CPU_KVCACHE_SPACE": "1"}
-                # By itself vLLM leaves a core idle, which the gate's engines use.
-                added |= {"VLLM_CPU_OMP_THREADS_BIND": cores}
-            script = UserScript(model.path, arguments, added, folder / f"{label}.log")
-            self.scripts[name] = self._stack.enter_context(script)
+        variables = {"VLLM_USE_FLASHINFER_SAMPLER": "0", CACHE: str(cache / label)}
+        if vllm.runs_on_cpu():
+            arguments |= cpu_arguments()
+            # By itself vLLM leaves a core idle, which the gate's engines use.
+            variables["VLLM_CPU_OMP_THREADS_BIND"] = ",".join(
+                map(str, self.server.place.cores)
+            )
+            variables["VLLM_CPU_KVCACHE_SPACE"] = "1"
+        script = UserScript(model.path, arguments, variables, folder / f"{label}.log")
+        self.script = self._stack.enter_context(script)
         os.environ[CACHE] = str(cache)
 
     def __enter__(self) -> Self:
@@ -78,10 +70,6 @@ class Standing:
 
     def __exit__(self, *fault: object) -> None:
         self._stack.close()
-
-    @property
-    def script(self) -> UserScript:
-        return self.scripts["script"]
 
     @property
     def candidate(self) -> str:
@@ -95,12 +83,8 @@ class Standing:
             left = READY - (time.monotonic() - self._begun)
             self.server.wait_ready(left, say)
             self.starts["server"] = time.monotonic() - self._begun
-        for name, script in self.scripts.items():
-            if name not in self.starts:
-                self.starts[name] = script.wait_ready(READY)
-
-    def variants(self) -> Sequence[str]:
-        return [name for name in self.scripts if name != "script"]
+        if "script" not in self.starts:
+            self.starts["script"] = self.script.wait_ready(READY)
 
 
 def _place() -> Assignment:

@@ -1,12 +1,8 @@
 """The measuring scripts: their arithmetic, and one evaluation without a model."""
 
-from pathlib import Path
-
 import pytest
 
 from tools.measure.bookkeeping import figures
-from tools.measure.gate import Job
-from tools.measure.instant import instant_server
 from tools.measure.printing import by_turns
 from tools.measure.start import LAST, phases
 
@@ -37,12 +33,3 @@ def test_figures_are_shown_by_turns_with_their_median() -> None:
 def test_bookkeeping_is_measured_without_a_model() -> None:
     found = figures(count=4, samples=2, turns=1)
     assert found["gate / bare client, seconds"][0] > 0
-
-
-@pytest.mark.nightly
-def test_an_evaluation_in_a_process_of_its_own_gives_the_same_counts() -> None:
-    with instant_server() as url:
-        keys = {"sampling.samples": 2}
-        job = Job(4, f"{url}#instant", "refusal_confidence_rate", keys)
-        root = Path(__file__).parents[3]
-        assert job.run()[1:] == job.run_by(root)[1:]
