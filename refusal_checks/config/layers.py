@@ -160,9 +160,9 @@ def _resolve_paths(
 ) -> dict[str, Any]:
     """Resolve a table's relative paths against its file's folder."""
 
-    def joined(value: object, name: str) -> object:
+    def resolve(value: object, name: str) -> object:
         if isinstance(value, list):
-            return [joined(item, name) for item in value]
+            return [resolve(item, name) for item in value]
         if not isinstance(value, str) or not value:
             return value
         # A judge prompt may be one that comes with the package, and a baseline a run.
@@ -176,5 +176,5 @@ def _resolve_paths(
     for name, value in table.items():
         field = kind.model_fields.get(name)
         if field and any(isinstance(mark, FromFile) for mark in field.metadata):
-            placed[name] = joined(value, name)
+            placed[name] = resolve(value, name)
     return placed

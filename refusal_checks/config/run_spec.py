@@ -165,7 +165,7 @@ class RunSpec(SpecTables):
             Layer(content, where=str(path), folder=path.parent)
             for path, content in parsed.items()
         ]
-        spec = cls._merged([*layers, *overrides], tuple(paths))
+        spec = cls._merge_layers([*layers, *overrides], tuple(paths))
         if not spec.gates and not spec.measured:
             raise ThresholdError(
                 f"no benchmark in {', '.join(map(str, paths))}: write a gate, for example "
@@ -176,7 +176,7 @@ class RunSpec(SpecTables):
     @classmethod
     def from_layers(cls, layers: Iterable[Layer]) -> Self:
         """A run without files: it may have no gates."""
-        return cls._merged(list(layers), ())
+        return cls._merge_layers(list(layers), ())
 
     @classmethod
     def from_dict(cls, tables: Mapping[str, Any]) -> Self:
@@ -194,7 +194,7 @@ class RunSpec(SpecTables):
                     f"from_dict: {name} = {table!r}: write "
                     f'{{"{name}": {{"{key}": {table!r}}}}}, with a dict for each table'
                 )
-        return cls._merged([Layer(tables, where="from_dict")], ())
+        return cls._merge_layers([Layer(tables, where="from_dict")], ())
 
     def with_value(self, key: str, value: object) -> Self:
         """Return the run with another value of one key; see ``with_values``."""
@@ -234,7 +234,7 @@ class RunSpec(SpecTables):
                 raise UserError(
                     f"{written}: change the gates in a run file, and read the RunSpec from it"
                 )
-            merged = type(self)._merged([*self._layers, layer], self.files)
+            merged = type(self)._merge_layers([*self._layers, layer], self.files)
             for name in ("gates", "benchmarks", "settings"):
                 changed[name] = getattr(merged, name)
         spec = self.model_copy(update=changed)
@@ -242,7 +242,7 @@ class RunSpec(SpecTables):
         return spec
 
     @classmethod
-    def _merged(cls, layers: Sequence[Layer], files: tuple[Path, ...]) -> Self:
+    def _merge_layers(cls, layers: Sequence[Layer], files: tuple[Path, ...]) -> Self:
         tables = {name: read_table(name, kind, layers) for name, kind in TABLES.items()}
         settings = tables["settings"]
         assert isinstance(settings, GateSettings)

@@ -306,7 +306,7 @@ def _violations(
     gate: Gate, records: Sequence[Record], estimate: Estimate, limit: int
 ) -> Violations:
     """The prompts on the wrong side of the bound that the figure misses."""
-    metric, missed = METRICS[gate.metric], MissedBound.of(gate, estimate.value)
+    metric, missed = METRICS[gate.metric], MissedBound.find(gate, estimate.value)
     if missed is None:
         return Violations()
     scores = metric.scores(records)

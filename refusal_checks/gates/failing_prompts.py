@@ -47,7 +47,7 @@ class MissedBound(NamedTuple):
     is_minimum: bool
 
     @classmethod
-    def of(cls, gate: Gate, value: float) -> MissedBound | None:
+    def find(cls, gate: Gate, value: float) -> MissedBound | None:
         """The bound that a figure misses, or the only bound if it misses none.
 
         None if no prompt counts against the gate: it has two bounds and the figure lies between

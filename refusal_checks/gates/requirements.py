@@ -20,11 +20,11 @@ PROMPTS = {
 def format_bound(metric: Metric, value: float) -> str:
     """Format a bound as in its file, without trailing zeros: ``80%``, ``12.5%``, ``3.5``."""
     if metric.is_rate:
-        return f"{_without_zeros(100 * value)}%"
-    return _without_zeros(value)
+        return f"{_trim_zeros(100 * value)}%"
+    return _trim_zeros(value)
 
 
-def _without_zeros(value: float) -> str:
+def _trim_zeros(value: float) -> str:
     return f"{value:z.6f}".rstrip("0").rstrip(".")
 
 

@@ -48,7 +48,9 @@ def run_properties(run: RunSummary) -> Properties:
     for found in decision.reservations:
         kind = "accepted" if found.accepted else found.kind
         by_kind.setdefault(f"reservations_{kind}", []).append(found.id)
-    return _worded(facts | {kind: ", ".join(ids) for kind, ids in by_kind.items()})
+    return _format_facts(
+        facts | {kind: ", ".join(ids) for kind, ids in by_kind.items()}
+    )
 
 
 def judge_properties(checked: JudgeCheck, figure: Figure) -> Properties:
@@ -70,7 +72,7 @@ def judge_properties(checked: JudgeCheck, figure: Figure) -> Properties:
     }
     if worst.estimate:
         facts |= _estimate(worst.estimate)
-    return _worded(facts)
+    return _format_facts(facts)
 
 
 def gate_properties(verdict: Verdict, run: RunSummary) -> Properties:
@@ -108,7 +110,7 @@ def gate_properties(verdict: Verdict, run: RunSummary) -> Properties:
             "flips_lost": compared.lost,
             "flips_gained": compared.gained,
         }
-    return _worded(facts | _benchmark(verdict.gate.benchmark, run))
+    return _format_facts(facts | _benchmark(verdict.gate.benchmark, run))
 
 
 def measured_properties(benchmark: str, run: RunSummary) -> Properties:
@@ -127,7 +129,7 @@ def error_properties(gate: Gate, error: str, run: RunSummary) -> Properties:
         "outcome": "error",
         "result": "error",
     }
-    return _worded(facts | _benchmark(gate.benchmark, run))
+    return _format_facts(facts | _benchmark(gate.benchmark, run))
 
 
 def _gate(gate: Gate) -> dict[str, object]:
@@ -173,7 +175,7 @@ def _benchmark(name: str, run: RunSummary) -> dict[str, object]:
     return facts
 
 
-def _worded(facts: Mapping[str, object]) -> Properties:
+def _format_facts(facts: Mapping[str, object]) -> Properties:
     """The facts that apply, as text."""
     return {
         # Six digits: more are noise, and dashboards compare texts.

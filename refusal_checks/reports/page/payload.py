@@ -46,7 +46,7 @@ class Payload:
         # By number of the verdict; each prompt lists the numbers of those that it counts against.
         self._bounds: dict[int, MissedBound] = {}
         for number, verdict in enumerate(verdicts):
-            bound = MissedBound.of(verdict.gate, verdict.estimate.value)
+            bound = MissedBound.find(verdict.gate, verdict.estimate.value)
             if bound and verdict.gate.benchmark == name:
                 self._bounds[number] = bound
         self._words: dict[tuple[str, str], int] = {}

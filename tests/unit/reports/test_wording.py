@@ -240,7 +240,7 @@ def test_the_prompts_against_a_gate_are_those_that_it_counts(gate: Gate) -> None
     ]
     verdict = decide(gate, found)
     assert verdict.violations.prompts > 0
-    bound = MissedBound.of(gate, verdict.estimate.value)
+    bound = MissedBound.find(gate, verdict.estimate.value)
     assert bound
     missed = [
         bound.is_missed_by(answers) for answers in group_by_prompt(found).values()
