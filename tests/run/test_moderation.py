@@ -148,7 +148,7 @@ def test_what_is_wrong_with_an_endpoint_is_said_before_the_run(
         judge_model=f"moderation:{endpoint.url}#other",
     )
     chat = {"judge_model": f"moderation:{project.server.url}#fake"}
-    project.refuses("check the model's name, and the URL*ends in /v1*404", **chat)
+    project.refuses("leave out moderation: if this is a chat model*HTTP 404", **chat)
     with FakeServer(moderate=knowing, models=["omni"], api_key="k1") as locked:
         judge = moderated_by(locked)
         project.refuses("set REFUSAL_CHECKS_JUDGE_API_KEY", **judge)
