@@ -1,7 +1,7 @@
 """``refusal-checks compare``: the figures of several runs in one table."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cache, partial
+from collections.abc import Iterator, Sequence
+from functools import cache
 
 import typer
 
@@ -37,10 +37,9 @@ def compare(runs: Runs, root: Root) -> None:
 
 
 def _lines(runs: Sequence[RunResult]) -> Iterator[str]:
-    summaries = [run.summary for run in runs]
-    gates = dict.fromkeys(
-        gate for run in summaries for gate in (*run.verdicts, *run.errors)
-    )
+    gates: dict[str, None] = {}
+    for run in runs:
+        gates |= dict.fromkeys((*run.verdicts, *run.errors))
     rows = [
         ["gate", *_names(runs)],
         ["may it ship?", *(run.decision.headline for run in runs)],
@@ -55,9 +54,10 @@ def _lines(runs: Sequence[RunResult]) -> Iterator[str]:
         for row, gate in zip(rows[2:], gates, strict=True):
             row.append(changes.get(gate, ""))
     yield from table(rows)
-    if not any(all(gate in run.verdicts for run in summaries) for gate in gates):
+    if not any(all(gate in run.verdicts for run in runs) for gate in gates):
         yield "compare runs of the same benchmarks: these have no gate in common"
-    yield from (sanitize(f"no change {why}", 600) for why in reasons)
+    for why in reasons:
+        yield sanitize(f"no change {why}", 600)
 
 
 def _names(runs: Sequence[RunResult]) -> list[str]:
@@ -70,44 +70,45 @@ def _names(runs: Sequence[RunResult]) -> list[str]:
 
 
 def _cell(run: RunResult, gate_id: str) -> str:
-    verdict = run.summary.verdicts.get(gate_id)
+    verdict = run.verdicts.get(gate_id)
     if verdict is None:
-        return "ERROR" if gate_id in run.summary.errors else "-"
+        return "ERROR" if gate_id in run.errors else "-"
     gate, estimate = verdict.gate, verdict.estimate
-    shown = f"{gate.show(estimate.value)} {gate.interval(estimate)}"
-    return f"{mark(verdict)} {shown}"
+    return f"{mark(verdict)} {gate.show(estimate.value)} {gate.interval(estimate)}"
 
 
 def _changes(before: RunResult, after: RunResult) -> tuple[dict[str, str], list[str]]:
     """The changes of the gates that both runs decided, and why others have none."""
-    changes: dict[str, str] = {}
-    reasons: dict[str, None] = {}
     try:
         old, new = (read_earlier_scores(run.folder) for run in (before, after))
     except UserError as fault:
         why = str(fault).partition(";")[0]
         return {}, [f"without the scores of both runs: {why}"]
-    prompts = cache(partial(_prompts, after))
-    for gate_id, verdict in after.summary.verdicts.items():
-        gate, first = verdict.gate, before.summary.verdicts.get(gate_id)
+    changes: dict[str, str] = {}
+    reasons: dict[str, None] = {}  # several gates of a benchmark have the same
+    for gate_id, verdict in after.verdicts.items():
+        gate = verdict.gate
         then, now = old.get(gate.benchmark), new.get(gate.benchmark)
-        # The figure of a gate on every group is that of another group in each run.
-        if not (first and then and now) or gate.is_on_every_group:
+        if gate_id not in before.verdicts or not then or not now:
+            continue
+        # Its figure is the worst group's, which may be another group in each run.
+        if gate.is_on_every_group:
             continue
         apart = score_files.differences(then.conditions, now.conditions)
         if apart:
             reasons[f"in {gate.benchmark}: {'; '.join(apart)}"] = None
-        else:
-            looked_at = filter(gate.looks_at, prompts(gate.benchmark).values())
-            metric = METRICS[gate.metric]
-            change = paired_change(metric, then, now, [*looked_at], verdict.level)
-            if change is None:
-                reasons[f"in {gate_id}: no prompt has a score in both runs"] = None
-            else:
-                bounds = change.value, change.lower, change.upper
-                changes[gate_id] = metric.show_change(*bounds)
+            continue
+        prompts = [*filter(gate.looks_at, _prompts(after, gate.benchmark))]
+        metric = METRICS[gate.metric]
+        change = paired_change(metric, then, now, prompts, verdict.level)
+        if change is None:
+            reasons[f"in {gate_id}: no prompt has a score in both runs"] = None
+            continue
+        changes[gate_id] = metric.show_change(change.value, change.lower, change.upper)
     return changes, list(reasons)
 
 
-def _prompts(run: RunResult, benchmark: str) -> Mapping[str, Prompt]:
-    return {record.prompt.id: record.prompt for record in run.records(benchmark)}
+@cache  # a benchmark's gates share its prompts, and its records may be large
+def _prompts(run: RunResult, benchmark: str) -> list[Prompt]:
+    prompts = {record.prompt.id: record.prompt for record in run.records(benchmark)}
+    return list(prompts.values())

@@ -1,7 +1,7 @@
 """``refusal-checks runs``: the runs of a project, listed and shown."""
 
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Annotated
 
 import typer
@@ -30,7 +30,7 @@ _WIDTH = 24  # with the longest ids, answers and counts, lines have 79 character
 
 
 @dataclass(frozen=True)
-class Listed:
+class RunRow:
     """A run in the list.
 
     Attributes:
@@ -41,8 +41,8 @@ class Listed:
 
     run: str
     started: str
-    candidate: str
-    answer: str
+    candidate: str = ""
+    answer: str = "unfinished"
     passed: int | None = None
     total: int | None = None
 
@@ -108,24 +108,25 @@ def _show(run: RunFolder, verbose: bool, as_json: bool) -> None:
         echo(line)
 
 
-def _describe(run: RunFolder) -> Listed:
-    """List a run as far as it is known: it may not have ended, or its summary may be unreadable."""
-    name, started = run.path.name, run.started.isoformat()
-    answer = "unfinished"
+def _describe(run: RunFolder) -> RunRow:
+    """Describe a run as far as it is known: it may go on, or its summary may be unreadable."""
+    row = RunRow(run.path.name, run.started.isoformat())
     if run.summary_file.exists():
-        answer = "not readable"
-        with suppress(DataError):
+        try:
             summary = run.summary()
-            decision = release_decision(summary)
-            answer = decision.headline.partition(",")[0].lower()
             # Only by size: a list must not read every file of every run.
-            if any(run.damage(by_size=True)):
-                answer = "damaged"
-            passed = sum(verdict.passed for verdict in summary.verdicts.values())
-            total = len(summary.verdicts) + len(summary.errors)
-            candidate = summary.manifest.candidate
-            return Listed(name, started, candidate, answer, passed, total)
-    candidate = ""
+            is_damaged = any(run.damage(by_size=True))
+        except DataError:
+            row = replace(row, answer="not readable")
+        else:
+            answer = release_decision(summary).headline.partition(",")[0].lower()
+            return replace(
+                row,
+                candidate=summary.manifest.candidate,
+                answer="damaged" if is_damaged else answer,
+                passed=sum(verdict.passed for verdict in summary.verdicts.values()),
+                total=len(summary.verdicts) + len(summary.errors),
+            )
     with suppress(DataError):
-        candidate = run.stored_summary().manifest.candidate
-    return Listed(name, started, candidate, answer)
+        row = replace(row, candidate=run.stored_summary().manifest.candidate)
+    return row

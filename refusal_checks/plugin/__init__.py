@@ -34,6 +34,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     options.declare(parser)
 
 
+# tryfirst: a mistake ends the session before other plugins start servers or open files.
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Read the run files before anything is collected if an option of gates is given."""
@@ -70,6 +71,7 @@ def pytest_xdist_node_collection_finished(node: Any, ids: list[str]) -> None:
         activate(node.config).start(ids)
 
 
+# By now xdist has ended its workers, of which one might have made the file again.
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure(config: pytest.Config) -> None:
     if xdist.has_workers(config):
@@ -80,6 +82,8 @@ def pytest_collect_file(
     file_path: Path, parent: pytest.Collector
 ) -> pytest.Module | None:
     """Collect the test file of ``refusal-checks init`` if an option of gates is given."""
+    # Its name fits none of pytest's patterns, so that a bare `pytest` asks no model anything. If it
+    # does fit, or stands on the command line, pytest collects it, and must not do so twice.
     patterns = parent.config.getini("python_files")
     is_named = parent.session.isinitpath(file_path) or any(
         map(file_path.match, patterns)

@@ -97,6 +97,8 @@ def arguments(folder: Path, words: Sequence[str]) -> list[str]:
     runs = project.default_runs_folder(folder)
     moved = f"{project.RUNS_KEY}={shlex.quote(str(folder / runs))}"
     return [
+        # A configuration of ours, and no conftest.py: a gate is the same in every folder. The root
+        # stays the folder, where the store and the runs are.
         *("-c", str(Path(__file__).parent / "gate_command.ini"), f"--rootdir={folder}"),
         *("--noconftest", "-p", GATE, "-p", "refusal_checks.plugin"),
         *(() if runs == run_folder.ROOT else ("-o", moved)),
@@ -175,6 +177,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
+    # In place of the tests that pytest would collect from this folder.
     config.args = [str(SUITE)]
     config.cwd_relative_nodeid = _short_id  # type: ignore[assignment,method-assign]
 

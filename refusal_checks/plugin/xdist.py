@@ -42,13 +42,17 @@ def run_id(config: pytest.Config) -> str:
 def signal(config: pytest.Config) -> Path:
     """A file by which a worker tells the controller that it has collected gates.
 
-    The controller need not know: gates may be collected without any option of theirs.
+    The controller collects nothing, and gates may be collected without any option of theirs. What
+    xdist's workers send before tests run are the tests' ids, with no room for more.
     """
     return Path(tempfile.gettempdir()) / f"refusal-checks-{run_id(config)}"
 
 
 def uncount_failure(config: pytest.Config) -> None:
-    """Remove a failure from the count that ends the session at ``--maxfail``."""
+    """Remove a failure from the count that ends the session at ``--maxfail``.
+
+    The controller counts for itself, beside ``session.testsfailed``.
+    """
     controller: Any = config.pluginmanager.get_plugin("dsession")
     if hasattr(controller, "countfailures"):
         controller.countfailures -= 1
