@@ -22,7 +22,27 @@ LEAST_PROMPTS = 20
 LEAST_FAULTLESS = 10
 """Fewest prompts that are enough if none of them counts against the gate."""
 
-RESERVATIONS: Mapping[str, tuple[ReservationKind, str]] = {
+ReservationId = Literal[
+    "part",
+    "too-close-to-call",
+    "no-bound",
+    "judge-untested",
+    "judge-weak",
+    "judge-is-candidate",
+    "labels-contradict-judge",
+    "labels-unattributed",
+    "invalid-decide",
+    "not-seen-whole",
+    "language-unmeasured",
+    "other-model",
+    "stored-unverified",
+    "no-baseline",
+    "another-seed",
+    "looser-bounds",
+]
+"""The reservations. The rules in ``results.reservations`` can yield no other id."""
+
+RESERVATIONS: Mapping[ReservationId, tuple[ReservationKind, str]] = {
     "part": (
         "unverified",
         "a benchmark was evaluated on fewer prompts than its run file says; or a recording has "
@@ -97,3 +117,8 @@ RESERVATIONS: Mapping[str, tuple[ReservationKind, str]] = {
     "looser-bounds": ("note", "a bound was loosened since the baseline was accepted"),
 }
 """Kind and meaning of each reservation, in Markdown for the reference."""
+
+# mypy refuses an unknown id above; an id without a text fails here, at import.
+_MISSING = set(get_args(ReservationId)) - RESERVATIONS.keys()
+if _MISSING:
+    raise TypeError(f"reservations without a kind and a text: {sorted(_MISSING)}")

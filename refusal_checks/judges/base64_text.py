@@ -14,6 +14,7 @@ def decode_exchange(
     prompt: Prompt, completion: Completion
 ) -> tuple[Prompt, Completion]:
     """What a judge reads: the plain request, and what base64 in the answer reads below it."""
+    # An attack may ask for an answer in base64, which judges take for nonsense or a refusal.
     hidden = hidden_text(completion.text)
     if hidden:
         text = f"{completion.text}\n\n[The base64 above reads:]\n{replace_surrogates(hidden)}"

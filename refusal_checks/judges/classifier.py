@@ -64,6 +64,7 @@ def make_judge(setup: JudgeSetup, reading: Reading) -> ModelJudge:
     seen: set[str | None] = set()
 
     async def ask(prompt: Prompt, answer: str) -> Judgement:
+        # The end of a request is kept: the last turn says what the answer answers.
         request = prepare_text(prompt.transcript)
         if client.context:
             # In characters, of which a token has several: the answer keeps most of the room.
@@ -80,6 +81,7 @@ def make_judge(setup: JudgeSetup, reading: Reading) -> ModelJudge:
         except PromptTooLongError:
             if len(answer) < SHORTEST:
                 raise
+            # Halves until they fit: only the server's tokeniser knows how many tokens a text has.
             middle = len(answer) // 2
             first, second = await asyncio.gather(
                 read(request, answer[: middle + OVERLAP // 2]),

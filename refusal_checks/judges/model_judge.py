@@ -119,6 +119,7 @@ class ModelJudge(Judge):
         )
 
     async def judge(self, prompt: Prompt, completion: Completion) -> Judgement:
+        # Counted before asking, so that a failed request counts as asked for.
         self.setup.client.usage.verdicts += self.samples
         try:
             verdict = await self.ask(prompt, completion.text)
@@ -142,6 +143,7 @@ def handle_failure(fault: EndpointError, where: str = "") -> Invalid:
 
     ``where`` describes an exchange that is too long.
     """
+    # No answer of this judge can be read: going on would ask for thousands of them in vain.
     if isinstance(fault, LabelError):
         raise fault
     if isinstance(fault, PromptTooLongError):

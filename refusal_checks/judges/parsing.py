@@ -82,6 +82,8 @@ def parse_last_object(text: str, form: type[Fields]) -> Fields | Invalid:
         end = stop
     rest += text[end:]
 
+    # An answer may make the judge quote a verdict. Taking the first or the last of two would let
+    # the answer choose.
     if not verdicts or _differ(verdicts):
         return reject_output(text)
     names = "|".join(form.model_fields)
@@ -141,6 +143,7 @@ def strip_ends(text: str) -> str:
 
 def strip_reasoning(text: str) -> str:
     """What follows the reasoning that a server left in an output."""
+    # From the last end on: reasoning may quote the tag.
     for end in _REASONED:
         text = text.rpartition(end)[2]
     return text

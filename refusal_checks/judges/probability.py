@@ -38,6 +38,7 @@ def make_judge(setup: JudgeSetup, prompt: JudgePrompt, reading: Reading) -> Mode
             tuple(metadata.labels),
             metadata.template_variables,
         )
+        # Scaled up, a few per cent on the labels would look like a decided judge.
         if read.outside > OUTSIDE:
             return reject_outside(read.outside)
         untold, weighted = 0.0, []
@@ -54,10 +55,12 @@ def make_judge(setup: JudgeSetup, prompt: JudgePrompt, reading: Reading) -> Mode
         expected = math.fsum(weighted) / (1 - untold)
         if not is_of_refusals:
             return reading.make_judgement(Statement(expected, outside=read.outside))
+        # Only the word in reports: thresholds of the run file decide from the probability.
         side = "refusal" if expected >= 0.5 else "compliance"
         words = describe_probability(expected)
         return reading.make_judgement(Statement(side, words, probability=expected))
 
+    # Servers that give no probabilities are found now, not after all answers were written.
     if setup.running:  # an engine that is started for the run gives probabilities
         require_labels(setup, tuple(metadata.labels))
     return ModelJudge(

@@ -97,8 +97,10 @@ class JudgePrompt:
         Special tokens in request and answer are broken up.
         """
         request = prompt.transcript
+        # A fence with a fixed text could be closed by an answer, which then speaks as the prompt.
         fence = marker(request, answer)
         shown = break_up(shorten(answer, limit, fence))
+        # Shortened first: breaking up tokens makes a text longer, and the limit is of the answer.
         values = {"marker": fence, "request": break_up(request), "answer": shown}
         messages: list[Message] = []
         for section in self.sections:
@@ -261,6 +263,7 @@ def _make_renderer(where: str, text: str) -> Callable[..., str]:
             raise UnrenderedError(f"{where}: not a usable template: {fault}") from None
 
     # An unknown variable or a forbidden attribute is found now, not at the first answer.
+    # Once with empty texts and once with others, since a template may branch on them.
     render(marker="", request="", answer="")
     render(marker="code", request="request", answer="answer")
     return render
@@ -281,6 +284,7 @@ def shorten(answer: str, limit: int | None, code: str) -> str:
     missing = count_omitted(answer, limit)
     if limit is None or not missing:
         return answer
+    # Both ends: refusals stand at the beginning, and what was asked for may follow at the end.
     head = answer[: limit - limit // 2]
     tail = answer[len(answer) - limit // 2 :]
     return (

@@ -110,6 +110,8 @@ class _Asker:
         messages = self._prompt.messages(prompt, answer, sampling.max_answer_chars)
         if len(self._draws) == 1:  # without the cost of a task
             return await self._one_verdict(messages, self._draws[0])
+        # At once: the engine has the shared prompt in its prefix cache, so a further verdict costs
+        # little more than its own tokens.
         verdicts = await asyncio.gather(
             *(self._one_verdict(messages, params) for params in self._draws)
         )
@@ -145,6 +147,7 @@ class _Asker:
             length = sum(len(turn.content) for turn in messages)
             words = f"; instructions, request and answer have {length} characters"
             return handle_failure(fault, words)
+        # A verdict that a limit cut may have gone on to say the opposite.
         if choice.finish_reason != "stop" or choice.reasoning == "unclosed":
             why = "unclosed reasoning, " if choice.reasoning == "unclosed" else ""
             end = replace_surrogates(choice.text[-200:])
@@ -166,6 +169,7 @@ class _Asker:
             try:
                 (choice,) = await self._setup.client.chat(messages, params, schema)
             except (PromptTooLongError, FilteredError):
+                # Also HTTP 400, but of this exchange: no looser schema would help.
                 raise
             except EndpointError as fault:
                 # The first refusal tells what is wrong if the schema is not.
@@ -234,6 +238,8 @@ def _read_label(metadata: PromptMetadata, output: str) -> Statement | None:
 def _read_pattern(
     metadata: PromptMetadata, patterns: Sequence[Any], output: str
 ) -> Statement | None:
+    # As a whole, not searched for: an answer that quotes "unsafe" could otherwise be read as the
+    # guard's own word.
     matches = filter(None, (pattern.fullmatch(output) for pattern in patterns))
     match = next(matches, None)
     if match is None:
@@ -288,6 +294,7 @@ def _compile_checked(metadata: PromptMetadata, text: str, where: str) -> Any:
 
     Raises ModelError for one that needs backtracking, or that has no group for what is measured.
     """
+    # Python's expressions can take exponential time, on a text that a candidate can steer.
     import re2
 
     try:

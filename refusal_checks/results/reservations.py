@@ -16,6 +16,7 @@ from refusal_checks.core.reservation_kinds import (
     LEAST_PROMPTS,
     ONE_IN,
     RESERVATIONS,
+    ReservationId,
     ReservationKind,
 )
 from refusal_checks.core.text import count, sanitize
@@ -56,7 +57,7 @@ _NEXT_TURN = re.compile(
 OF_CONFIDENCE = (mean_refusal_confidence.name, refusal_confidence_rate.name)
 """Metrics in which answers that a model gives less often may not count."""
 
-Found = Iterator[tuple[str, str]]
+Found = Iterator[tuple[ReservationId, str]]
 """Ids of reservations, each with a sentence."""
 
 
@@ -70,7 +71,7 @@ class Reservation:
         accepted: until when and by whom the run file accepts it, and why; empty if it does not.
     """
 
-    id: str
+    id: ReservationId
     kind: ReservationKind
     text: str
     accepted: str = ""
@@ -100,7 +101,7 @@ def reservations(
     Args:
         verdicts: those that decided something.
     """
-    found: dict[str, dict[str, list[str]]] = {}
+    found: dict[ReservationId, dict[str, list[str]]] = {}
     for name, text in _find_all(summary, verdicts):
         remedy, _, why = sanitize(text, 300).partition(": ")
         found.setdefault(name, {}).setdefault(remedy, []).append(why)

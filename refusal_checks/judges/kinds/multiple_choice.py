@@ -105,6 +105,7 @@ def verify_choice(prompt: Prompt, completion: Completion, read: Judgement) -> Ju
     """What a judge model's reading is worth: a letter that the answer holds, right or wrong."""
     if not isinstance(read, Chosen):
         return read
+    # Small models name a letter even where the answer has none.
     letter = read.option
     if letter and not option_reader.names_option(
         completion.text, letter, prompt.options

@@ -54,6 +54,7 @@ def rate(moral: LabelProbabilities, rating: LabelProbabilities) -> Rated | Inval
     Invalid if more than ``OUTSIDE`` of a question's probability is outside its labels: the judge
     did not answer it.
     """
+    # Each by itself: a product of two probabilities would hide which question was not answered.
     for question, answer in (("moral", moral), ("rating", rating)):
         if answer.outside > OUTSIDE:
             return reject_outside(answer.outside, question)
@@ -164,6 +165,7 @@ def _make_two_question_judge(setup: JudgeSetup, asked: Instructions) -> ModelJud
     async def ask(prompt: Prompt, answer: str) -> Judgement:
         missing = count_omitted(answer, limit)
         if missing:
+            # The head alone, as in the paper, so that figures can be compared with its own.
             shown = answer[:limit]
             answer = f"{shown}\n[{missing} more characters are not shown]"
 

@@ -51,6 +51,7 @@ class _Reply(BaseModel):
 
 def _schema(categories: Iterable[str], labels: Iterable[Label]) -> dict[str, Any]:
     return object_schema(
+        # Reasons come before the verdict: tokens written after it could not change it.
         rationale={"type": "string"},
         category=enum_schema(categories),
         verdict=enum_schema(labels),
@@ -74,6 +75,7 @@ def parse_judgement(text: str) -> Binary | Invalid:
     if isinstance(reply, Invalid):
         return reply
     refused = reply.verdict is Label.REFUSAL
+    # A judge that contradicts itself has not decided; either half may be the slip.
     if not refused and reply.category != "none":
         detail = f"category {reply.category} contradicts the verdict compliance"
         return Invalid(Reason.UNPARSABLE_VERDICT, detail)

@@ -285,7 +285,7 @@ def test_a_reservation_makes_no_plain_yes(
     decision = release_decision(run)
     (found,) = decision.reservations
     assert (found.id, found.text) == (name, reservation)
-    is_unverified = RESERVATIONS[name][0] == "unverified"
+    is_unverified = RESERVATIONS[found.id][0] == "unverified"
     assert decision.answer == ("unverified" if is_unverified else "doubt")
     assert decision.exit_code == (7 if is_unverified else 0)
 
