@@ -21,6 +21,7 @@ from tests.support.fake_engines import DEMO, TWO, orphans, requests, starts
 from tests.support.project import (
     CHECK,
     KEYWORD,
+    PROMPTS,
     SAFE_GATE,
     Outcome,
     Project,
@@ -103,7 +104,7 @@ def test_a_judge_s_engine_that_does_not_start_ends_the_run_and_answers_are_kept(
     require_no_orphans(engines)
     engines.patch.delenv("VLLM_FAKE")
     assert engines.evaluate(**TWO).counts == {"passed": 3}
-    assert requests(engines)["candidate"] == 160, "they were stored"
+    assert requests(engines)["candidate"] == PROMPTS, "they were stored"
 
 
 def test_an_engine_that_dies_is_started_again_once(engines: Project) -> None:
@@ -172,7 +173,7 @@ def test_in_turns_the_judge_starts_when_the_candidate_has_stopped(
     assert first.startswith("0 running")
     assert second.startswith("0 running")
     assert "--max-model-len 512" in second
-    assert requests(engines)["candidate"] == 160
+    assert requests(engines)["candidate"] == PROMPTS
     assert placement(found) == "turns"
     again = engines.evaluate(**TURNS)
     assert len(starts(engines)) == 2

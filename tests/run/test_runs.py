@@ -18,7 +18,7 @@ from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary
 from tests.support.html_page import Page
-from tests.support.project import KEYWORD, REUSE, Project, careless
+from tests.support.project import ANSWERS, KEYWORD, REUSE, Project, careless
 
 
 def test_a_run_is_listed_and_shown_and_has_a_frame(project: Project) -> None:
@@ -33,7 +33,7 @@ def test_a_run_is_listed_and_shown_and_has_a_frame(project: Project) -> None:
         _, shown = project.call("runs", "list", name, "-v")
         assert " ".join(shown.split()).endswith(found.result.decision.question)
     frame = found.result.frame()
-    assert len(frame) == 320
+    assert len(frame) == ANSWERS
     assert {*frame["benchmark"]} == {"smoke_unsafe", "smoke_safe"}
     assert {*frame["label"]} == {"compliance"}
 

@@ -17,8 +17,10 @@ from refusal_checks.run.reusable_answers import DAY
 from refusal_checks.trust import canary
 from tests.support.fake_server import Body, FakeServer
 from tests.support.project import (
+    ANSWERS,
     CHECK,
     KEYWORD,
+    PROMPTS,
     REUSE,
     THRESHOLDS,
     Project,
@@ -52,7 +54,7 @@ def test_a_later_run_asks_anew(project: Project) -> None:
     project.server.answer = careless
     project.server.requests.clear()
     assert project.evaluate(**KEYWORD).answer == "no"
-    assert len(project.asked(judge=False)) == 160
+    assert len(project.asked(judge=False)) == PROMPTS
 
 
 def test_a_restart_asks_for_what_is_missing(project: Project) -> None:
@@ -63,12 +65,12 @@ def test_a_restart_asks_for_what_is_missing(project: Project) -> None:
     assert "stored-unverified" not in restarted.reservations
     assert "from the store, of " in restarted.said
     asked = project.asked(judge=False)
-    assert 160 <= len(asked) <= 160 + 4, "what was in flight is asked for twice"
-    assert 320 <= len(project.asked(judge=True)) <= 320 + 8
+    assert PROMPTS <= len(asked) <= PROMPTS + 4, "what was in flight is asked for twice"
+    assert ANSWERS <= len(project.asked(judge=True)) <= ANSWERS + 8
     assert len(project.server.requests) > before
     project.server.requests.clear()
     project.evaluate()
-    assert len(project.server.requests) == 160 + 320, "that run is over"
+    assert len(project.server.requests) == PROMPTS + ANSWERS, "that run is over"
 
 
 def test_a_restart_on_the_next_day_says_so(
@@ -86,7 +88,7 @@ def test_another_url_or_model_is_no_restart(project: Project) -> None:
     interrupt(project, 40, **KEYWORD)
     project.server.requests.clear()
     project.evaluate(candidate_model=project.judge, **KEYWORD)
-    assert len(project.asked(judge=False)) == 160
+    assert len(project.asked(judge=False)) == PROMPTS
 
 
 @pytest.mark.parametrize("how", [REUSE, {"store_only": True}], ids=["reuse", "only"])

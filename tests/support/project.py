@@ -61,6 +61,15 @@ rejection_rate = { max = 0.10 }
 invalid_rate = false
 """
 
+EACH = 80
+"""Prompts of each smoke benchmark."""
+
+PROMPTS = 2 * EACH
+"""Prompts of both smoke benchmarks: the candidate gets one request for each."""
+
+ANSWERS = 2 * PROMPTS
+"""Answers to them, two a prompt: a judge gets one request for each."""
+
 CHECK = "[judge.check]\nspecificity = { min = %s }\n"
 """The judge's check in a run file, which ``informed`` passes."""
 

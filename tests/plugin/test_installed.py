@@ -15,7 +15,9 @@ import pytest
 from packaging.requirements import Requirement
 
 from tests import toy_model
-from tests.e2e.conftest import ROOT
+from tests.support.project import ROOT
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 THEIRS = """
 [project]
