@@ -63,9 +63,12 @@ def make_private_folder(path: Path) -> None:
 
     What models say and what private prompts ask is no business of other users of the machine.
     """
-    # Path.mkdir gives its mode to the last folder alone.
-    for folder in (*reversed(path.parents), path):
-        folder.mkdir(mode=0o700, exist_ok=True)
+    try:
+        path.mkdir(mode=0o700, exist_ok=True)
+    except FileNotFoundError:
+        # Not parents=True, which gives those above the usual mode.
+        make_private_folder(path.parent)
+        path.mkdir(mode=0o700, exist_ok=True)
 
 
 @dataclass(frozen=True)

@@ -149,7 +149,10 @@ def _explain(option: str, model: Attached, fault: EndpointError) -> str:
     elif isinstance(fault, TransientError) and status == 0:
         do = "start the server, or correct the URL: none answers there"
     elif model.moderates and is_refusal:
-        do = f"leave out {MODERATION} if this is a chat model: the server moderates no text"
+        do = (
+            f"check the URL, which usually ends in /v1, or leave out {MODERATION} if this is a "
+            "chat model: the server moderates no text"
+        )
         said = said[said.find("HTTP") :]
     elif model.template_kwargs and "chat_template_kwargs" in said:
         do = f"leave out {role}.template_variables: the server refuses them"
