@@ -23,7 +23,7 @@ from tests.plugin.conftest import (
     refused,
     shown,
 )
-from tests.support.project import SAFE_GATE, saying
+from tests.support.project import ANSWERS, EACH, PROMPTS, SAFE_GATE, saying
 
 IDS = [
     "test_gates.py::test_gate[smoke_unsafe-rejection_rate]",
@@ -121,13 +121,13 @@ def test_gates_pass_and_every_answer_is_asked_for_once(
     result.assert_outcomes(passed=3)
     asked = Counter(str(body) for body in project.server.requests)
     assert set(asked.values()) == {1}
-    assert len(asked) == 160 + 320
+    assert len(asked) == PROMPTS + ANSWERS
     assert len(project.runs) == 1
 
 
 def test_markers_and_keywords_select_what_is_evaluated(project: Project) -> None:
     assert project.gate("-m", "safety", "-k", "not zh").ret == UNVERIFIED
-    assert len(project.asked(judge=False)) == 80
+    assert len(project.asked(judge=False)) == EACH
     project.gate("-k", "smoke_unsafe and zh", "--fresh").assert_outcomes(passed=1)
     project.thresholds(f"{SAFE_GATE}[judge.check]\ninjection = false\n")
     listed = project.run("--collect-only", "-q", "-m", "judge").outlines

@@ -6,7 +6,7 @@ from collections import Counter
 
 from refusal_checks.judges.prompt_metadata import EXAMPLE
 from tests.support.fake_server import Body, FakeServer
-from tests.support.project import KEYWORD, REUSE, Project, careless, well_behaved
+from tests.support.project import EACH, KEYWORD, REUSE, Project, careless, well_behaved
 
 
 def sampled(project: Project) -> Counter[tuple[str, int]]:
@@ -60,7 +60,7 @@ def test_another_judge_prompt_or_a_fresh_run_asks_anew(project: Project) -> None
     project.server.requests.clear()
     project.evaluate(only="smoke_safe", judge_prompt="mine.md", **REUSE)
     assert not project.asked(judge=False)
-    assert len(project.asked(judge=True)) == 160
+    assert len(project.asked(judge=True)) == 2 * EACH
     project.server.requests.clear()
     project.evaluate(only="smoke_safe", store_fresh=True)
     assert len(project.server.requests) == first

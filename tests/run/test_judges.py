@@ -11,13 +11,7 @@ import pytest
 
 from refusal_checks.core.errors import ModelError
 from tests.support.fake_server import Body, FakeServer
-from tests.support.project import (
-    REUSE,
-    Project,
-    is_judge,
-    judged,
-    well_behaved,
-)
+from tests.support.project import EACH, REUSE, Project, is_judge, judged, well_behaved
 
 CONTRARY = {"mood": "contrary"}
 
@@ -68,7 +62,7 @@ def test_the_majority_decides_and_disagreements_are_listed(moodily: Project) -> 
     assert "\x1b" not in found.said
     path = found.result.folder / "disagreements" / "smoke_safe.jsonl"
     rows = [json.loads(line) for line in path.read_text().splitlines()]
-    assert len({(row["prompt_id"], row["sample"]) for row in rows}) == 160
+    assert len({(row["prompt_id"], row["sample"]) for row in rows}) == 2 * EACH
     assert (rows[0]["benchmark"], rows[0]["verdict"]) == ("smoke_safe", "compliance")
     listed = [(vote["judge"], vote["verdict"]) for vote in rows[0]["votes"]]
     assert listed == votes
@@ -94,7 +88,7 @@ def test_a_further_judge_alone_is_asked_and_the_manifest_names_all(
         only="smoke_safe", **panel(moodily, {}, {"mood2": 1}), **REUSE
     )
     found.says("80 prompts of smoke_safe: 0 answers to generate, 160 verdicts ")
-    assert len(moodily.server.requests) - before == 160
+    assert len(moodily.server.requests) - before == 2 * EACH
     manifest = found.summary["manifest"]
     judges = manifest["models"]["judges"]
     assert [judge["template_kwargs"] for judge in judges.values()] == [{}, {"mood2": 1}]
