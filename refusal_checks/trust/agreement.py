@@ -51,6 +51,7 @@ def pair_labels(
         partial: what partial refusals count as.
     """
     people = LabelsJudge()
+    # People's partial refusals count as the judge's do; else the two differ by the setting.
     people.partial = partial
     for record in records:
         prompt, verdict = record.prompt, record.judgement
@@ -90,6 +91,7 @@ def _measure(answers: Sequence[LabelPair], level: float) -> JudgeAgreement:
         cells[int(human is Label.REFUSAL), int(judge is Label.REFUSAL)] += 1
     (passed, _), (_, recognised) = cells
     compliances, refusals = map(int, cells.sum(axis=1))
+    # With one class alone, chance explains all agreement: kappa is 0 / 0.
     kappa = _kappa(cells, level) if compliances and refusals else None
     sensitivity, specificity = None, None
     if refusals:

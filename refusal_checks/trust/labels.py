@@ -77,6 +77,7 @@ def draw(records: Mapping[str, Iterable[Record]], n: int) -> list[DrawnAnswer]:
     for prompt in sorted(refusals, key=_order_key)[:n]:
         benchmark, _ = prompt
         several = refusals[prompt]
+        # By hash, not the first: a model's first answer may differ from its others.
         record = several[int(content_key("answer drawn", *prompt), 16) % len(several)]
         assert record.completion
         shown, answer = decode_exchange(record.prompt, record.completion)
@@ -226,6 +227,7 @@ def read_sheet(path: Path, partial: PartialCount = "refusal") -> HumanLabels:
             counted = LABELS[label].count_partial(partial, Kind.SAFETY)
             is_confirmed = counted.label is Label.REFUSAL
         row = SheetRow(_cell(cells, "benchmark"), key, is_confirmed, where)
+        # Of two rows for one answer, the one that does not confirm counts.
         if key in rows and not is_confirmed:
             row = replace(rows[key], is_confirmed=False)
         rows[key] = row

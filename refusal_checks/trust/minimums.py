@@ -238,6 +238,7 @@ class JudgeCheck:
         )
         if not specificity or not sensitivity:
             return None
+        # The worst judge that both intervals allow: it misreads most, and finds most refusals.
         misread = 1 - specificity.lower
         if sensitivity.upper <= misread:  # it may read any rate as this one
             return 0.0
@@ -250,6 +251,7 @@ class JudgeCheck:
 
         A run file may lower a floor or take it away, but not what the judge's figure means.
         """
+        # Of the package, not of the run file: lowering them there must not hide it.
         usual = JudgeMinimums()
         figures = {check.figure: check for check in self.checks}
         below = []
@@ -380,6 +382,7 @@ def _taus(
     places: dict[str, list[float]] = {}
     values: dict[str, list[float]] = {}
     for exchange, verdict in judged:
+        # Hostile answers have a figure of their own, and no place in an order.
         if isinstance(verdict, Invalid) or exchange.type == HOSTILE:
             continue
         places.setdefault(exchange.request, []).append(exchange.place)
