@@ -92,7 +92,7 @@ def evaluate(
     evaluation = _Evaluation(
         spec, EventHub(on_event), run_id or project.new_run_id(), write_reports
     )
-    work = evaluation.run_in_thread if _has_loop() else evaluation.work
+    work = evaluation.run_in_thread if _has_loop() else evaluation.run
     try:
         return work(folders or choose_folders(spec), _select_gates(gates, spec))
     except UserError as fault:
@@ -179,7 +179,7 @@ class _Evaluation:
         self._pipeline: Pipeline | None = None
         self._is_cancelled = False
 
-    def work(self, folders: Folders, selected: Collection[str]) -> RunResult:
+    def run(self, folders: Folders, selected: Collection[str]) -> RunResult:
         """Evaluate, in this thread.
 
         Raises:
@@ -231,12 +231,12 @@ class _Evaluation:
                 self._events.say(line)
 
     def run_in_thread(self, folders: Folders, selected: Collection[str]) -> RunResult:
-        """Run ``work`` in a thread of its own, and pass interrupts on to it."""
+        """Call ``run`` in a thread of its own, and pass interrupts on to it."""
         ended: SimpleQueue[RunResult | BaseException] = SimpleQueue()
 
         def work() -> None:
             try:
-                ended.put(self.work(folders, selected))
+                ended.put(self.run(folders, selected))
             except BaseException as fault:
                 ended.put(fault)
 

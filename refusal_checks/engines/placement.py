@@ -339,7 +339,8 @@ def _share_gpus(devices: Devices, needs: Sequence[EngineNeed]) -> Places:
     growing = [need for need in needs if not need.parallel.memory]
     if devices.memory:
         sized = [need for need in growing if need.classifies and need.weights]
-        growing = [need for need in growing if need not in sized] or growing
+        growing = [need for need in growing if need not in sized]
+        growing = growing or sized  # classifiers alone share the rest
     rest = _usable(devices) - sum(_least(devices, need) for need in needs)
     places: Places = {}
     for need in needs:
@@ -353,8 +354,8 @@ def _share_gpus(devices: Devices, needs: Sequence[EngineNeed]) -> Places:
             cache=_cache(devices, need, share),
             is_eager=need.classifies,
         )
-    are_told = None not in [where.cache for where in places.values()]
-    if len(needs) > 1 and are_told:
+    all_caches_known = None not in [where.cache for where in places.values()]
+    if len(needs) > 1 and all_caches_known:
         return places
     for need, where in places.items():
         places[need] = replace(where, cache=None, loads_alone=len(needs) > 1)
@@ -418,17 +419,19 @@ def _share_cores(devices: Devices, needs: Sequence[EngineNeed]) -> Places:
     writers = _writers(needs)
     are_shared = len(devices.ids) <= FEW
     free = CPU_USABLE * (devices.memory or 0.0) - _cpu_memory(needs)
-    room = LEAST_CACHE + free / len(needs)
+    cache_room = LEAST_CACHE + free / len(needs)
     places: Places = {}
     for need in needs:
         ids = devices.ids
         if need in writers and not are_shared:
             ids = ids[writers.index(need) :: len(writers)]
+        # More than half of the weights' size is never filled by a run's prompts; a model of unknown
+        # size counts as one of 8 GiB.
         useful = math.ceil((need.weights or 8.0) / 2)
         threads = _threads(devices, len(ids)) if need in writers else 1
         places[need] = Assignment(
             cores=tuple(map(int, ids)),
-            cache=max(LEAST_CACHE, math.floor(min(room, useful))),
+            cache=max(LEAST_CACHE, math.floor(min(cache_room, useful))),
             threads=threads,
             shared=need in writers and are_shared and len(writers) > 1,
         )

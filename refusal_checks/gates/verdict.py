@@ -46,7 +46,7 @@ class Violations:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The decision on a gate.
+    """The decision on a gate; what a judge says of an answer is a ``Judgement``.
 
     Attributes:
         passed: True if the gate's test passes.

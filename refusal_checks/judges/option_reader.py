@@ -32,7 +32,7 @@ class Statement:
     form: str
 
 
-def read(text: str, options: Mapping[str, str]) -> Statement | None:
+def read_choice(text: str, options: Mapping[str, str]) -> Statement | None:
     """Read an answer; None unless it states one option, or declines, for certain.
 
     Args:
@@ -51,11 +51,15 @@ def read(text: str, options: Mapping[str, str]) -> Statement | None:
 
     fields = _json_fields(text)
     if fields is not None:
-        choice, reason, form = fields["choice"], fields["reason"], "the answer in JSON"
+        choice, reason, how_found = (
+            fields["choice"],
+            fields["reason"],
+            "the answer in JSON",
+        )
     else:
         choice, reason = _simplify(text), ""
         is_alone = _STATEMENT.match(choice) is None
-        form = "stands alone" if is_alone else "stated as the answer"
+        how_found = "stands alone" if is_alone else "stated as the answer"
     letters = _letters(_simplify(choice), options)
     if not letters and _REFUSAL.fullmatch(choice):
         return Statement(None, "refusal")
@@ -69,7 +73,7 @@ def read(text: str, options: Mapping[str, str]) -> Statement | None:
     (letter,) = letters
     if reason and not _is_reason(_simplify(reason), letter, options):
         return None
-    return Statement(letter, form)
+    return Statement(letter, how_found)
 
 
 def names_option(text: str, letter: str, options: Mapping[str, str]) -> bool:

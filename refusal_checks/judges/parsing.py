@@ -1,7 +1,7 @@
 """Parse the output of judge models; whatever is uncertain is invalid.
 
-These are the JSON objects that this project's prompts ask for; ``written`` reads what a prompt's
-front matter declares.
+These are the JSON objects that this project's prompts ask for; ``text_replies`` reads what a
+prompt's front matter declares.
 """
 
 import json

@@ -95,18 +95,18 @@ class PromptMetadata(Frozen):
     chat_template: str = ""
 
     @model_validator(mode="after")
-    def _complete(self) -> Self:
+    def _require_consistent_keys(self) -> Self:
         readers = READERS[self.measures]
         if self.reads not in readers:
             raise ValueError(
                 f'measures = "{self.measures}": write reads = {" or ".join(readers)}'
             )
         # A pattern finds the numbers of a scale by itself.
-        is_number = self.reads == "pattern" and self.measures in SCALES
+        needs_no_labels = self.reads == "pattern" and self.measures in SCALES
         takes = {"labels": self.reads != "json", "pattern": self.reads == "pattern"}
         for key, is_taken in takes.items():
             given = getattr(self, key)
-            if is_taken and not given and not (key == "labels" and is_number):
+            if is_taken and not given and not (key == "labels" and needs_no_labels):
                 raise ValueError(f'{key}: reads = "{self.reads}" needs it')
             if given and not is_taken:
                 raise ValueError(f'{key}: leave it out: reads = "{self.reads}"')

@@ -127,7 +127,7 @@ def refusal_verdict(
     result = activate(request.config).result()
     from refusal_checks.plugin import outcomes
 
-    return outcomes.verdict(request.node, result.summary, refusal_gate)
+    return outcomes.report_verdict(request.node, result.summary, refusal_gate)
 
 
 @pytest.fixture

@@ -40,7 +40,9 @@ def failure(why: str) -> BaseException:
     return pytest.fail.Exception(sanitize(why.partition("\n")[0], 500), pytrace=False)
 
 
-def verdict(item: pytest.Item, summary: RunSummary, gate: Gate | str) -> Verdict | None:
+def report_verdict(
+    item: pytest.Item, summary: RunSummary, gate: Gate | str
+) -> Verdict | None:
     """The verdict of a gate, None for a benchmark's name; its JUnit properties go to the test."""
     if isinstance(gate, str):
         if gate not in summary.benchmarks:

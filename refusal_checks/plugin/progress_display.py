@@ -93,7 +93,7 @@ class ProgressDisplay:
                         reporter.ensure_newline()
                         reporter.flush()
                         view.bars.start()
-                    view.see(progress)
+                    view.update(progress)
                 if not draws and time.monotonic() - last_line >= EVERY:
                     last_line = time.monotonic()
                     self._say(view.line)

@@ -52,7 +52,7 @@ class ProgressView:
         self._rows: dict[str, TaskID] = {}
         self._progress = Progress()
 
-    def see(self, progress: Progress) -> None:
+    def update(self, progress: Progress) -> None:
         """Take over the counts, and draw them."""
         self._progress = progress
         counts = progress.benchmarks

@@ -32,23 +32,16 @@ class BenchmarkProgress:
     done: bool = False
 
 
-def _ignore(benchmark: str, records: Sequence[Record]) -> None:
-    """Stand for a listener where nobody listens."""
-
-
 @dataclass
 class Progress:
     benchmarks: dict[str, BenchmarkProgress] = field(default_factory=dict)
     phase: str = ""  # the current step in a few words, for example starting vLLM
     # tokens that the servers have generated so far; 0 if they do not report them
     tokens: Callable[[], int] = lambda: 0
-    # called with benchmark and records of each judged prompt; without records, the benchmark begins
-    on_judged: Callable[[str, Sequence[Record]], None] = _ignore
 
     def plan(self, sizes: Mapping[str, int]) -> None:
         for name, size in sizes.items():
             self.benchmarks[name] = BenchmarkProgress(planned=size)
-            self.on_judged(name, ())
 
     def leave_out(self, names: Collection[str]) -> None:
         # Replaced, not changed: other threads may be iterating over the old dictionary.
@@ -69,7 +62,6 @@ class Progress:
         for record in records:
             if isinstance(record.judgement, Invalid):
                 count.invalid += 1
-        self.on_judged(benchmark, records)
 
     def count_finished(self, benchmark: str) -> None:
         self.benchmarks[benchmark].done = True

@@ -135,7 +135,7 @@ def _find_all(summary: RunSummary, verdicts: Sequence[Verdict]) -> Found:
     gated = {name: it for name, it in summary.benchmarks.items() if name in named}
     yield from _parts(summary.manifest, gated)
     yield from _close_calls(summary.manifest.spec.settings.confidence, own)
-    yield from _judges(summary, own)
+    yield from _judge_reservations(summary, own)
     yield from _labels(summary, own)
     if not summary.errors and not summary.manifest.gates.left_out:
         # Gates that could not be evaluated, or were not selected, may be those that are missing.
@@ -266,7 +266,7 @@ def _missing_bounds(
             continue  # reported, and bounded only where a run file says so
         strong = [verdict.gate for verdict in mine if _is_strong(verdict)]
         figures = summary.benchmarks.get(name)
-        unbounded = _unbounded_prompts(strong, figures)
+        unbounded = _count_unbounded_prompts(strong, figures)
         wrong, bound = "answers", "min"
         if kind == Kind.SANITY:
             wrong, bound = "refuses", "max"
@@ -327,11 +327,14 @@ def _is_strong(verdict: Verdict) -> bool:
     return verdict.kind not in (Kind.SAFETY, Kind.SANITY)
 
 
-def _unbounded_prompts(gates: Sequence[Gate], figures: BenchmarkSummary | None) -> int:
+def _count_unbounded_prompts(
+    gates: Sequence[Gate], figures: BenchmarkSummary | None
+) -> int:
     """Count a benchmark's prompts at which none of its gates looks; 0 if they are few."""
     if figures is None or not gates or any(gate.group_kind is None for gate in gates):
         return 0
-    most = 0
+    # A prompt is in one group of each kind: the kind whose gates look at the most prompts counts.
+    covered = 0
     for kind, of_group in figures.groups.items():
         seen = set()
         for gate in gates:
@@ -340,13 +343,13 @@ def _unbounded_prompts(gates: Sequence[Gate], figures: BenchmarkSummary | None) 
             elif gate.group_kind == kind:
                 seen.add(str(gate.group))
         sizes = [of_group[name][invalid_rate.name].n for name in seen & of_group.keys()]
-        most = max(most, sum(sizes))
-    unbounded = figures.prompts - most
+        covered = max(covered, sum(sizes))
+    unbounded = figures.prompts - covered
     return unbounded if _are_many(unbounded, figures.prompts) else 0
 
 
-def _judges(summary: RunSummary, own: Sequence[Verdict]) -> Found:
-    """Gates that rest on judges whose check is weak or missing."""
+def _judge_reservations(summary: RunSummary, own: Sequence[Verdict]) -> Found:
+    """Judges whose check is weak or missing, and a candidate that judges itself."""
     scales, manifest = summary.untested_scales, summary.manifest
     decided = dict.fromkeys(verdict.gate.benchmark for verdict in own)
     of_refusal = any(

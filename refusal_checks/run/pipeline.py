@@ -107,7 +107,7 @@ class Pipeline:
         if self._recorder.is_complete and not self._recorder.summary.errors:
             # Only now: a run that is repeated because it failed still uses what it asked for.
             with suppress(StoreError):  # the run is over, whatever the store can keep
-                end_generations(self._session.work)
+                end_generations(self._session.task)
         self._recorder.finish(self._turns.seconds)
 
     # The work of a turn
@@ -135,10 +135,11 @@ class Pipeline:
 
     def _stream(self, may_judge: asyncio.Event | None = None) -> PromptStream:
         """The answers and verdicts of what is not decided yet."""
-        work = self._session.work
+        task = self._session.task
         return PromptStream(
-            replace(work, plan={name: work.plan[name] for name in self._left()}),
+            replace(task, plan={name: task.plan[name] for name in self._left()}),
             in_flight=self._session.in_flight(),
+            judged=self._recorder.record_prompt,
             finished=self._complete,
             progress=self._recorder.progress,
             may_judge=may_judge,
@@ -146,7 +147,7 @@ class Pipeline:
         )
 
     def _left(self) -> list[str]:
-        plan = self._session.work.plan
+        plan = self._session.task.plan
         return [name for name in plan if not self._recorder.is_done(name)]
 
     async def _check(self, may_judge: asyncio.Event) -> None:

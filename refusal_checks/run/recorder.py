@@ -51,12 +51,12 @@ class Recorder:
     def __init__(self, session: RunSession, tell: Listener) -> None:
         self.folder = RunFolder(session.folder)
         self.summary = RunSummary(session.manifest)
-        self.progress = Progress(on_judged=self._judged, tokens=self._output_tokens)
+        self.progress = Progress(tokens=self._output_tokens)
         self._servers = session.servers
         self._redaction = session.inputs.redaction
         self._benchmarks = session.benchmarks
         self._gates = session.inputs.gates
-        self._keys = session.work.candidate.keys
+        self._keys = session.task.candidate.keys
         self._tell = tell
         self._journal = Journal(self.folder)
         self._compared: dict[tuple[str, int], LabelPair] = {}
@@ -114,7 +114,8 @@ class Recorder:
         tokens = self._servers.usage_report().get("tokens", {})
         return sum(role["output"] for role in tokens.values())
 
-    def _judged(self, benchmark: str, records: Sequence[Record]) -> None:
+    def record_prompt(self, benchmark: str, records: Sequence[Record]) -> None:
+        """Keep a judged prompt's records; without records, its benchmark begins."""
         shown = self._redaction.records(records)
         self._journal.add(benchmark, shown)
         self._tell(Judged(benchmark, shown, self.progress.benchmarks[benchmark]))

@@ -49,7 +49,7 @@ class RunSession:
         manifest: of what was read and opened, without what only the run will tell.
         notes: lines on how verdicts come about.
         untested: what to do about judges that nothing tests, by benchmark.
-        work: all prompts, the candidate, the judges and the store.
+        task: all prompts, the candidate, the judges and the store.
         servers: none of their engines has started.
         unverified: names of attached models that may have other weights than when they were asked.
     """
@@ -59,7 +59,7 @@ class RunSession:
     manifest: Manifest
     notes: Sequence[str]
     untested: Mapping[str, str]
-    work: Task
+    task: Task
     servers: Servers
     benchmarks: Mapping[str, SelectedBenchmark]
     earlier: Mapping[str, Earlier]
@@ -134,18 +134,18 @@ def _open(inputs: Inputs, folder: Path, say: Say, opened: ExitStack) -> RunSessi
     # not start its own on the same devices before.
     opened.callback(servers.close)
     store = opened.enter_context(Store(inputs.store, spec.store.retry_unfinished))
-    work, loaded = _connect(inputs, servers, store, say, notes.append)
+    task, loaded = _connect(inputs, servers, store, say, notes.append)
     manifest = make_manifest(
-        inputs, loaded, work.judges, servers=servers.usage_report().get("servers", {})
+        inputs, loaded, task.judges, servers=servers.usage_report().get("servers", {})
     )
     # Before anything is asked: else a baseline that does not compare is found out after hours.
-    earlier = earlier_results(inputs, baseline, manifest, work)
+    earlier = earlier_results(inputs, baseline, manifest, task)
     # Last of all: it may set aside what finished runs asked for.
     unverified = choose_generations(
-        work, spec.store, are_labelled=inputs.labels is not None
+        task, spec.store, are_labelled=inputs.labels is not None
     )
     if inputs.labels:  # only now is it clear which stored answers are this run's
-        _require_own_labels(inputs.labels, work, folder.name)
+        _require_own_labels(inputs.labels, task, folder.name)
     return RunSession(
         inputs=inputs,
         folder=folder,
@@ -154,18 +154,18 @@ def _open(inputs: Inputs, folder: Path, say: Say, opened: ExitStack) -> RunSessi
         untested=find_untested(
             inputs.gates,
             inputs.benchmarks,
-            work.judges,
+            task.judges,
             spec.judge.minimums,
             spec.recording.labelled_by,
         ),
-        work=work,
+        task=task,
         servers=servers,
         benchmarks=selected_benchmarks(
-            inputs.gates, inputs.benchmarks, work.plan, work.judges
+            inputs.gates, inputs.benchmarks, task.plan, task.judges
         ),
         earlier=earlier,
         checks=JudgeChecks(
-            work.judges,
+            task.judges,
             spec.judge.minimums,
             store,
             level=inputs.rules.level,

@@ -35,18 +35,18 @@ class StartReport(NamedTuple):
 
 def report_start(session: RunSession) -> StartReport:
     """Count the answers and verdicts that are missing, and place the engines needed for them."""
-    work, inputs, store = session.work, session.inputs, session.work.store
-    todo = missing_work(work)
+    task, inputs, store = session.task, session.inputs, session.task.store
+    todo = missing_work(task)
     todos = [todo, *session.checks.missing_work()]
     left = "no gate is selected: only the judge is checked"
-    if work.plan:
-        prompts = count(sum(map(len, work.plan.values())), "prompt")
+    if task.plan:
+        prompts = count(sum(map(len, task.plan.values())), "prompt")
         left = (
-            f"{prompts} of {', '.join(work.plan)}: {count(todo.answers, 'answer')} to generate, "
+            f"{prompts} of {', '.join(task.plan)}: {count(todo.answers, 'answer')} to generate, "
             f"{count(todo.verdicts, 'verdict')} to ask for at most"
         )
     says = [f"{left}; run folder {session.folder}"]
-    weakest = power.describe_weakest(inputs.gates, work.plan, inputs.rules.level)
+    weakest = power.describe_weakest(inputs.gates, task.plan, inputs.rules.level)
     if weakest:
         says.append(weakest)
     notes = []
@@ -62,10 +62,10 @@ def report_start(session: RunSession) -> StartReport:
     placement = session.servers.place(models)
     if placement.places:
         says.append(f"placement {placement.kind}: {placement.why}")
-    execution = _execution(work, todo, placement)
+    execution = _execution(task, todo, placement)
     used = frozenset[str]().union(*(each.reused for each in todos))
     if execution.reused:
-        used |= {work.candidate.name}
+        used |= {task.candidate.name}
     unverified = ""
     names = " and ".join(sorted(used & session.unverified))
     if names:
@@ -76,13 +76,13 @@ def report_start(session: RunSession) -> StartReport:
     return StartReport(execution, says, notes, unverified)
 
 
-def _execution(work: Task, todo: MissingWork, placement: Placement) -> Execution:
+def _execution(task: Task, todo: MissingWork, placement: Placement) -> Execution:
     keys: set[str] = set()
-    for prompts in work.plan.values():
+    for prompts in task.plan.values():
         for prompt in prompts:
-            keys.update(work.candidate.keys(prompt))
+            keys.update(task.candidate.keys(prompt))
     stored_from = stored_until = ""
-    written = work.store.time_span(keys)
+    written = task.store.time_span(keys)
     if written:
         stored_from, stored_until = map(_day, written)
     return Execution(

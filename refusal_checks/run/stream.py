@@ -18,6 +18,9 @@ from refusal_checks.run.plan import Task
 from refusal_checks.run.stages.answer import Sampler
 from refusal_checks.run.stages.judge import JudgePanel
 
+Judged = Callable[[str, Sequence[Record]], None]
+"""Called with a benchmark's name and the records of a judged prompt; without records it begins."""
+
 Finished = Callable[[str, Sequence[Record]], None]
 """Called with a benchmark's name and all its records once they are complete."""
 
@@ -37,15 +40,19 @@ class PromptStream:
         *,
         in_flight: int,
         finished: Finished,
+        judged: Judged | None = None,
         progress: Progress | None = None,
         may_judge: asyncio.Event | None = None,
         answered: SingleFlight[list[Answer]] | None = None,
     ) -> None:
         self._task = task
         self._in_flight = in_flight
+        self._judged = judged or (lambda *_: None)
         self._finished = finished
         self._progress = progress or Progress()
         self._progress.plan({name: len(prompts) for name, prompts in task.plan.items()})
+        for name in task.plan:
+            self._judged(name, ())
         writer = WriteBatcher(task.store)
         self._sampler = Sampler(task.candidate, task.store, writer, answered)
         self._panel = JudgePanel(task, writer)
@@ -104,6 +111,7 @@ class PromptStream:
         """Judge a prompt's answers; pass the benchmark on if they were its last."""
         records = await self._panel.records(name, prompt, answers)
         self._progress.count_judged(name, records)
+        self._judged(name, records)
         prompts, by_id = self._task.plan[name], self._records[name]
         by_id[prompt.id] = records
         if len(by_id) == len(prompts):

@@ -161,7 +161,9 @@ class HumanLabels:
     def deleted(self) -> Confirmation:
         return Confirmation(0, max(0, self.drawn - len(self.rows)))
 
-    def of(self, benchmark: str, records: Iterable[Record]) -> Confirmation:
+    def confirmation_of(
+        self, benchmark: str, records: Iterable[Record]
+    ) -> Confirmation:
         """What people say of a benchmark's answers that count as refused now."""
         refused = {answer_key(benchmark, record) for record in select_refusals(records)}
         found = Confirmation()

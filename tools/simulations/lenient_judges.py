@@ -71,7 +71,7 @@ def passes(
     if people:
         used = LabelsUsed(drawn=people.drawn)
         summary.manifest = Manifest(human_labels=used)
-        summary.labels = {"b": people.of("b", records)}
+        summary.labels = {"b": people.confirmation_of("b", records)}
     found = {each.id for each in release_decision(summary).reservations}
     return verdict.passed and "labels-contradict-judge" not in found
 

@@ -120,7 +120,7 @@ def choose(text: str, options: Mapping[str, str], key: str | None) -> Chosen | I
 
     ``key`` is the right letter, if known.
     """
-    statement = option_reader.read(text, options)
+    statement = option_reader.read_choice(text, options)
     if statement is None:
         detail = f"no option is stated for certain: {text[:200]}"
         return Invalid(Reason.NO_OPTION, replace_surrogates(detail))

@@ -334,7 +334,7 @@ class Client:
             try:
                 answer = await self._transport.post(path, body)
                 self.count(answer)
-                return self._read(answer, read)
+                return self._apply_reader(answer, read)
             except TransientError as fault:
                 # Faults differ in how much patience they deserve, and a greeting has less.
                 if attempt >= min(fault.attempts, self.attempts):
@@ -343,7 +343,7 @@ class Client:
             attempt += 1
             self.usage.retries += 1
 
-    def _read(self, answer: Any, read: Callable[[Any], Read]) -> Read:
+    def _apply_reader(self, answer: Any, read: Callable[[Any], Read]) -> Read:
         try:
             return read(answer)
         except MALFORMED as fault:

@@ -147,7 +147,7 @@ class HttpTransport:
                 headers=self._headers,
                 allow_redirects=False,
             ) as reply:
-                read = partial(self._read, reply)
+                read = partial(self._decode_reply, reply)
                 return await _content(reply, most, self._large, read)
         except EndpointError as fault:
             # A header may hold a key, too, and JSON that is quoted in JSON.
@@ -168,7 +168,7 @@ class HttpTransport:
         except (aiohttp.ClientError, ValueError) as fault:
             raise TransientError(f"{self.url}: {self._explain(fault)}") from fault
 
-    def _read(self, reply: aiohttp.ClientResponse, text: str) -> Any:
+    def _decode_reply(self, reply: aiohttp.ClientResponse, text: str) -> Any:
         keys = self._in_answers if reply.status == 200 else self._in_errors
         text = keys.redact(text)
         where = reply.headers.get("Location", "")

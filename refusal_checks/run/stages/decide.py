@@ -101,7 +101,7 @@ def decide_benchmark(
         scores,
         figures,
         notes,
-        inputs.labels.of(name, records) if inputs.labels else None,
+        inputs.labels.confirmation_of(name, records) if inputs.labels else None,
         dict(pair_labels(records, judges[0].partial)) if is_human else {},
         quote_unread_verdict(records, [judge.expected for judge in judges]),
     )

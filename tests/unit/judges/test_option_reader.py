@@ -38,7 +38,7 @@ FORMS = (
 
 def reading(answer: str, options: Mapping[str, str]) -> str:
     """The letter that is read, ``refusal``, or "-"."""
-    statement = option_reader.read(answer, options)
+    statement = option_reader.read_choice(answer, options)
     if statement is None:
         return "-"
     return statement.letter or "refusal"

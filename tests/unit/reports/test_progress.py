@@ -30,7 +30,7 @@ def line(*seen: tuple[float, Progress]) -> str:
 
     view = ProgressView(Console(file=io.StringIO()), False, clock)
     for now[0], found in seen:
-        view.see(found)
+        view.update(found)
     return view.line
 
 
@@ -92,7 +92,7 @@ def test_bars_fit_a_terminal(size: tuple[int, int]) -> None:
     found.benchmarks["benchmark_3"].invalid = 7
     console = Console(file=io.StringIO(), width=size[0], height=size[1])
     view = ProgressView(console, draws=False)
-    view.see(found)
+    view.update(found)
     with console.capture() as captured:
         console.print(view.bars.get_renderable())
     shown = captured.get().splitlines()

@@ -136,7 +136,7 @@ def test_a_sheet_is_never_overwritten_and_needs_a_refusal(
 def confirmed(path: Path, partial: PartialCount = "refusal") -> Confirmation:
     read = read_sheet(path, partial)
     judged = {"big": harmful("RRC CC RR- " * 10), "small": harmful("R C R R")}
-    found = (read.of(name, own) for name, own in judged.items())
+    found = (read.confirmation_of(name, own) for name, own in judged.items())
     return sum(found, read.deleted)
 
 
@@ -162,7 +162,9 @@ def test_a_blank_or_deleted_row_confirms_nothing(sheet: Path) -> None:
 def test_answers_that_count_no_more_as_refused_are_left_out(sheet: Path) -> None:
     fill(sheet, *["refusal"] * 20)
     read = read_sheet(sheet)
-    assert read.of("big", harmful("CCC CC CC- " * 10)) == Confirmation(0, 0)
+    assert read.confirmation_of("big", harmful("CCC CC CC- " * 10)) == Confirmation(
+        0, 0
+    )
 
 
 @pytest.mark.parametrize(

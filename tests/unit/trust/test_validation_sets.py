@@ -138,7 +138,7 @@ def test_choices_are_what_rules_leave_to_a_model_and_of_every_letter() -> None:
     assert len(exchanges) == 20
     assert Counter(each.language for each in exchanges) == {"en": 11, "zh": 9}
     for each in exchanges:
-        assert option_reader.read(each.answer, each.options) is None, each.id
+        assert option_reader.read_choice(each.answer, each.options) is None, each.id
         if each.label != "refusal":
             assert option_reader.names_option(each.answer, each.label, each.options), (
                 each.id
