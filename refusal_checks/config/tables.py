@@ -206,8 +206,7 @@ class SamplingTable(Sampling):
             raise ValueError("give system_prompt or system_prompt_file, not both")
         return self
 
-    @property
-    def drawn(self) -> Sampling:
+    def with_prompt_text(self) -> Sampling:
         """Sampling of answers, with the system prompt read from its file.
 
         Raises:

@@ -160,7 +160,7 @@ def read_inputs(
         measured=tuple(name for key, name in spec.measured.items() if key in ids),
         candidate=candidate,
         judges=judges,
-        sampling=spec.sampling.drawn,
+        sampling=spec.sampling.with_prompt_text(),
         store=store,
         mirror=mirror,
         benchmarks=_benchmarks(spec, mirror),

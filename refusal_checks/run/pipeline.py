@@ -189,6 +189,6 @@ class Pipeline:
             records,
             self._session.inputs,
             self._session.earlier.get(name),
-            self._checked.figures if self._checked else None,
+            self._checked.finished_check if self._checked else None,
         )
         self._recorder.record_findings(found)

@@ -130,13 +130,13 @@ class Recorder:
             self.summary.unusable += [
                 fault.advice for fault in faults if fault.is_public
             ]
-        elif found.figures:
-            self.summary.judge = self._redaction.check(found.figures)
+        elif found.finished_check:
+            self.summary.judge = self._redaction.check(found.finished_check)
 
     def record_findings(self, found: BenchmarkFindings) -> None:
         """Record a complete benchmark, write its files, and publish its outcomes."""
         summary, name = self.summary, found.benchmark
-        summary.benchmarks[name] = found.figures
+        summary.benchmarks[name] = found.summary
         if found.confirmed:
             summary.labels[name] = found.confirmed
         for line in found.notes:
@@ -213,7 +213,7 @@ class Recorder:
             version=manifest.models.candidate.version,
             started=manifest.started,
             conditions=conditions(manifest, name),
-            figures=found.figures.figures,
+            figures=found.summary.figures,
             prompts={},
             title=manifest.title,
             bounds={gate.id: gate.bounds for gate in benchmark.gates},

@@ -158,11 +158,13 @@ def test_keys_that_belong_together_may_come_one_by_one(write: Write) -> None:
 def test_a_system_prompt_is_given_once_and_may_be_a_file(write: Write) -> None:
     write("prompt.txt", "from the file\n")
     own = '[sampling]\nsystem_prompt_file = "prompt.txt"'
-    assert read(write, own).sampling.drawn.system_prompt == "from the file"
+    assert read(write, own).sampling.with_prompt_text().system_prompt == "from the file"
     with pytest.raises(UserError, match="not both"):
         read(write, f"{own}\nsystem_prompt = 'said'")
     replaced = ("sampling.system_prompt=said", "sampling.system_prompt_file=")
-    assert read(write, own, *replaced).sampling.drawn.system_prompt == "said"
+    assert (
+        read(write, own, *replaced).sampling.with_prompt_text().system_prompt == "said"
+    )
 
 
 def test_another_value_makes_another_run(write: Write) -> None:

@@ -59,7 +59,7 @@ class CheckResult:
     is_overruled: bool = False
 
     @property
-    def figures(self) -> JudgeCheck | None:
+    def finished_check(self) -> JudgeCheck | None:
         """The figures of a check that came to a result; else None."""
         return None if self.faults else self.check
 

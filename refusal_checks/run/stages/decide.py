@@ -43,7 +43,7 @@ class BenchmarkFindings:
     records: Sequence[Record]
     outcomes: Mapping[str, Verdict | EvaluationError]
     scores: Scores
-    figures: BenchmarkSummary
+    summary: BenchmarkSummary
     notes: Sequence[str] = ()
     confirmed: Confirmation | None = None
     compared: Mapping[tuple[str, int], LabelPair] = field(default_factory=dict)

@@ -16,7 +16,7 @@ from tests.unit.conftest import Write
 
 
 def system_prompt(path: Path) -> object:
-    return SamplingTable(system_prompt_file=str(path)).drawn
+    return SamplingTable(system_prompt_file=str(path)).with_prompt_text()
 
 
 @pytest.mark.parametrize("read", [read_rows, read_bytes, toml_file.read, system_prompt])
