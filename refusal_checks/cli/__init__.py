@@ -109,7 +109,7 @@ def _explain_mistake(text: str, mistake: typer.BadParameter) -> str:
     commands = getattr(context.command, "commands", ())
     parameter = getattr(mistake, "param", None)  # what is missing may be a command
     if extra:
-        text = f"leave out {extra[1]}, or put its option before it (--help lists them)."
+        text = f"leave out {extra[1]}, or put its option before it (--help lists the options)."
     elif commands and "Did you mean" not in text:
         text += f" Known: {', '.join(commands)}."
     about = getattr(parameter, "help", "")

@@ -45,7 +45,7 @@ def explain_write_error(path: Path) -> Iterator[None]:
         yield
     except OSError as fault:
         raise DataError(
-            f"{path}: make {path.parent} a folder that you can write to: "
+            f"{path}: make {path.parent} a folder that you can write to, with room on its disk: "
             f"{fault.strerror or fault}"
         ) from None
 

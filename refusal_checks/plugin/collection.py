@@ -28,7 +28,7 @@ _WARNING = "default::refusal_checks.plugin.InconclusiveWarning"
 def judge_figures(
     spec: RunSpec, benchmarks: Mapping[str, Benchmark]
 ) -> tuple[Figure, ...]:
-    """The figures that the judge's check has floors for; of refusals if no gate needs a judge."""
+    """The figures that the judge's check has minimums for; of refusals if no gate needs a judge."""
     minimums = spec.judge.check
     if not minimums:
         return ()
@@ -70,7 +70,7 @@ def figure_parameters(
 
 
 def lacks_figure(item: pytest.Item) -> bool:
-    """True for the judge's test if its check has no floors."""
+    """True for the judge's test if its check has no minimums."""
     callspec = getattr(item, "callspec", None)
     return callspec is not None and callspec.params.get(FIGURE, "") is None
 

@@ -132,7 +132,7 @@ class GateSession:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Raise what was wrong with a run file; remove the judge's test if it has no floors.
+        """Raise what was wrong with a run file; remove the judge's test if it has no minimums.
 
         The controller reads the run files again, so workers say nothing.
         """

@@ -27,8 +27,8 @@ def find_proxy(url: str) -> str | None:
     if not _is_proxy(named):
         raise ModelError(
             f"{parts.scheme.upper()}_PROXY: write http://HOST:PORT, or http://USER:PASSWORD@HOST:"
-            "PORT, with special characters quoted (%40 for @): its value is not the URL of a "
-            "proxy. It is not shown, since it may hold a password"
+            "PORT, with special characters percent-encoded (%40 for @): its value is not the URL "
+            "of a proxy. It is not shown, since it may hold a password"
         )
     return named
 

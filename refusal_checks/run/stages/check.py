@@ -185,7 +185,7 @@ class JudgeChecks:
 def _is_wrong(
     minimums: JudgeMinimums, records: Sequence[Record], known: ValidationSet
 ) -> bool:
-    """True if the verdicts that are there miss a floor, too."""
+    """True if the verdicts that are there miss a minimum, too."""
     sound = [each for each in records if not (_failure(each) or _is_cut(each))]
     return bool(sound) and any(
         check.estimate and not check.passed
@@ -276,13 +276,13 @@ def find_untested(
         judge = f"the judge of {scale}" if scale else "the judge"
         why = f"read its verdicts, then accept this: no check covers {judge}"
         if has_check(kind):
-            why = _missing_floors(judge, minimums, SETS[kind.judgement_type])
+            why = _explain_missing_minimums(judge, minimums, SETS[kind.judgement_type])
         if why:
             found[gate.benchmark] = why
     return found
 
 
-def _missing_floors(
+def _explain_missing_minimums(
     judge: str, minimums: JudgeMinimums | None, check: ValidationSet
 ) -> str:
     """Say what to do if the minimums tell nothing of a judge; empty if they do."""
