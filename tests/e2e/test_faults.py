@@ -163,7 +163,6 @@ def stored(path: Path) -> int:
         return store.count_completions()
 
 
-@pytest.mark.quick
 def test_a_killed_run_is_gone_on_with(engine: EngineProcess, tmp_path: Path) -> None:
     path = tmp_path / "store.sqlite"
     command = gate_command(
