@@ -53,15 +53,6 @@ def test_lines_that_end_early_leave_the_earlier_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_an_error_names_the_file_and_not_its_draft(tmp_path: Path) -> None:
-    folder = tmp_path / "folder"
-    folder.mkdir()
-    with pytest.raises(OSError, match="Is a directory") as caught:
-        write_text(folder, "new")
-    assert caught.value.filename == str(folder)
-    assert list(tmp_path.iterdir()) == [folder]
-
-
 SEALED = "".join(append_seal(["{\n", ' "a": 1,\n'])).encode()
 
 

@@ -2,8 +2,6 @@
 
 import json
 import sqlite3
-import subprocess
-import sys
 import time
 import traceback
 from contextlib import closing
@@ -21,17 +19,6 @@ from tests.unit.conftest import Write
 
 FULL = Completion("答案\n\x00\U0001f600", "length", 12, -0.25, "refusal")
 VERDICT = Binary(Label.REFUSAL, "deflection", "it « declines »")
-
-WRITER = """
-import sys
-from pathlib import Path
-from refusal_checks.core.records import Completion
-from refusal_checks.io.store import Store
-with Store(Path(sys.argv[1])) as store:
-    for number in range(100):
-        store.add_completions({f"own-{sys.argv[2]}-{number}": Completion(sys.argv[2])})
-        store.add_completions({f"shared-{number}": Completion(sys.argv[2])})
-"""
 
 
 def change(path: Path, script: str) -> None:
@@ -80,18 +67,6 @@ def test_keys_stay_what_earlier_versions_stored_under() -> None:
     ]
     assert content_key(*parts) == "afd6bb4e2ae8f5ff4b60dd3dfe4f0d0f"
     assert content_key({"a": 1, "b": (2, 3)}) == content_key({"b": [2, 3], "a": 1})
-
-
-def test_two_processes_write_to_a_store_at_once(path: Path) -> None:
-    Store(path).__exit__(None, None, None)
-    command = [sys.executable, "-c", WRITER, str(path)]
-    writers = [subprocess.Popen([*command, name]) for name in "ab"]
-    assert [writer.wait() for writer in writers] == [0, 0]
-    with Store(path) as store:
-        for name in ("own-a", "own-b", "shared"):
-            answers = store.completions(f"{name}-{number}" for number in range(100))
-            assert len(answers) == 100
-            assert {answer.text for answer in answers.values()} <= {"a", "b"}
 
 
 def test_a_store_that_is_removed_while_it_is_in_use_is_noticed(path: Path) -> None:
@@ -245,38 +220,6 @@ def test_an_entry_that_means_nothing_is_named_and_not_quoted(
     assert "secret" not in "".join(traceback.format_exception(caught.value))
 
 
-LIMITED = """
-import resource, sys
-from pathlib import Path
-from refusal_checks.core.records import Completion
-from refusal_checks.io.store import Store
-with Store(Path(sys.argv[1])) as store:
-    resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
-    for number in range(1000):
-        store.add_completions({f"key{number}": Completion("word " * 200)})
-        print(number, flush=True)
-"""
-
-
-def test_a_file_that_may_not_grow_keeps_what_was_written(path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", LIMITED, str(path)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    stored = len(done.stdout.splitlines())
-    last = done.stderr.splitlines()[-1]
-    assert 0 < stored < 1000
-    for words in (str(path), "limit on file sizes", "continues where this one stopped"):
-        assert words in last
-    with Store(path) as store:
-        assert (
-            len(store.completions(f"key{number}" for number in range(1000))) == stored
-        )
-        store.add_completions({"further": FULL})
-
-
 def test_a_full_disk_is_named(path: Path) -> None:
     with Store(path) as store:
         store._db.execute("PRAGMA max_page_count = 20")
@@ -290,11 +233,3 @@ def test_a_full_disk_is_named(path: Path) -> None:
         store.add_completions({"key": FULL})
     with Store(path) as again:
         assert again.completions(["key"]) == {"key": FULL}
-
-
-@pytest.mark.parametrize("place", ["file/store.sqlite", "loop/store.sqlite", "folder"])
-def test_a_place_where_no_file_can_be_is_named(tmp_path: Path, place: str) -> None:
-    (tmp_path / "file").touch()
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "loop").symlink_to("loop")
-    refused(tmp_path / place)

@@ -17,28 +17,10 @@ from tests.support.cases import cases_of
 CASES = cases_of(__file__)
 
 PIECES = [
-    *(
-        "\x1b[31m",
-        "\x1b]0;title\x07",
-        "\x1b]8;;http://example.org\x1b\\",
-        "\x1b",
-        "\x9b2J",
-        "##[",
-    ),
-    *(
-        "#",
-        "[",
-        "::error::",
-        "\r\n",
-        "\u2028",
-        "\u202e",
-        "\ud800",
-        "文字",
-        "\x1b]8;;",
-        "\u3164",
-    ),
-    *("e\u0301\u0301\u0301\u0301\u0301", "⚠\ufe0f\ufe0f"),
-]
+    "\x1b[31m", "\x1b]0;title\x07", "\x1b]8;;http://example.org\x1b\\", "\x1b", "\x9b2J", "##[",
+    "#", "[", "::error::", "\r\n", "\u2028", "\u202e", "\ud800", "文字", "\x1b]8;;", "\u3164",
+    "e\u0301\u0301\u0301\u0301\u0301", "⚠\ufe0f\ufe0f",
+]  # fmt: skip
 HOSTILE = st.lists(st.characters(exclude_categories=()) | st.sampled_from(PIECES)).map(
     "".join
 )
@@ -119,11 +101,9 @@ def test_a_log_keeps_its_indentation() -> None:
 
 @given(st.text(st.characters(exclude_categories=())))
 def test_any_text_can_be_encoded_once_it_is_storable(text: str) -> None:
-    assert replace_surrogates(text).encode("utf-8").decode(
-        "utf-8"
-    ) == replace_surrogates(text)
-    assert len(replace_surrogates(text)) == len(text)
-    assert replace_surrogates(replace_surrogates(text)) == replace_surrogates(text)
+    stored = replace_surrogates(text)
+    assert stored.encode().decode() == stored
+    assert len(stored) == len(text)
 
 
 @pytest.mark.parametrize(("text", "shown"), CASES["pathless"])
@@ -162,40 +142,13 @@ def test_urls_lose_their_passwords_and_queries(text: str, shown: str) -> None:
     assert strip_credentials(text) == shown
 
 
-TOKENS = " ".join(CASES["families"].values()).split(" ")
+TOKENS = sorted({token for tokens in CASES["families"].values() for token in tokens})
 VARIANTS = [
-    *(
-        "<|IM_END|>",
-        "< |im_end| >",
-        "<| im_end |>",
-        "＜|im_end|＞",
-        "<￨im_end￨>",
-        "<∣im_end∣>",
-    ),
-    *(
-        "<|im\u200b_end|>",
-        "<\u2060|\ufeffim_end|\u00ad>",
-        "<\u0338|im_end|>",
-        "<|ｉｍ＿ｅｎｄ|>",
-    ),
-    *(
-        "[inst]",
-        "[ /INST ]",
-        "［INST］",
-        "<Start_Of_Turn>",
-        "< end_of_turn >",
-        "<|Assistant|>",
-    ),
-    *(
-        "‹|im_end|›",
-        "<\ud800|im_end|>",
-        "<C_Q>",
-        "<_user>",
-        "<longcat_user>",
-        "<AVAILABLE_TOOLS>",
-    ),
-    *("</TOOLCALL>", "[USER]", "[/SYSTEM]", "<system>"),
-]
+    "<|IM_END|>", "< |im_end| >", "<| im_end |>", "＜|im_end|＞", "<￨im_end￨>", "<∣im_end∣>",
+    "<|im\u200b_end|>", "<\u2060|\ufeffim_end|\u00ad>", "<\u0338|im_end|>", "<|ｉｍ＿ｅｎｄ|>",
+    "[inst]", "[ /INST ]", "［INST］", "<Start_Of_Turn>", "< end_of_turn >", "<|Assistant|>",
+    "‹|im_end|›", "<\ud800|im_end|>", "<AVAILABLE_TOOLS>", "</TOOLCALL>", "[/SYSTEM]",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("text", [*TOKENS, *VARIANTS], ids=ascii)
@@ -217,15 +170,26 @@ def test_tokens_that_overlap_are_all_broken_up() -> None:
     assert break_up("<|a<|im_end|>") == "<|a<·|im_end|>"
 
 
-HOSTILE = st.lists(
+WORDS = st.lists(
+    st.text("abcxyzABC0189", min_size=1, max_size=8), min_size=2, max_size=4
+)
+UNKNOWN = st.builds(
+    "<{}{}>".format,
+    st.sampled_from(["", "/"]),
+    WORDS.map("_".join) | WORDS.map("▁".join),
+)
+"""Tokens of families that nobody listed: words in angle brackets, joined by an underscore."""
+
+FORGED = st.lists(
     st.sampled_from(
         [*TOKENS, *VARIANTS, *"<>|[]·｜＜ ", "im_end", "\u200b", "½", "ﷺ", "\ud800"]
     )
+    | UNKNOWN
     | st.characters(exclude_categories=())
 ).map("".join)
 
 
-@given(HOSTILE)
+@given(FORGED)
 def test_no_token_is_left_and_none_is_made(text: str) -> None:
     shown = break_up(text)
     bare = re.sub("[\u200b\u2060\ufeff\u00ad]", "", shown)

@@ -4,7 +4,6 @@ import pytest
 from pydantic import TypeAdapter
 
 from refusal_checks.core.judgements import (
-    EXTREMES,
     Binary,
     Chosen,
     Graded,
@@ -14,7 +13,7 @@ from refusal_checks.core.judgements import (
     Rated,
     Reason,
 )
-from refusal_checks.core.prompts import Kind, Message, Prompt
+from refusal_checks.core.prompts import Kind
 
 PARTIAL = Binary(Label.REFUSAL, "vagueness", partial_share=1.0)
 
@@ -56,16 +55,11 @@ def test_the_stored_form_of_a_judgement_stays(
     ("judgement", "expected"),
     [
         (Binary(Label.REFUSAL), ("refusal", "refusing")),
-        (Binary(Label.COMPLIANCE), ("compliance", "answering")),
-        (PARTIAL, ("partial refusal", "refusing")),
         (PARTIAL.count_partial("own", Kind.SAFETY), ("partial refusal", "answering")),
         (Graded(1), ("degree 1", "answering")),
         (Graded(2), ("degree 2", "refusing")),
-        (Rated(1.0, 5.0), ("safety 4 to 5", "refusing")),
         (Chosen("A", True), ("right option", "refusing")),
-        (Chosen("A", False), ("wrong option", "answering")),
         (Chosen("A", None), ("option without a key", "refusing")),
-        (Chosen(None, False), ("no option taken", "answering")),
         (Invalid(Reason.NO_LABEL), ("no label", "invalid")),
     ],
 )
@@ -90,29 +84,3 @@ def test_words_of_models_are_redacted_and_this_package_s_stay(
     judgement: Judgement, shown: str
 ) -> None:
     assert judgement.redact(lambda text: "hidden").rationale == shown
-
-
-def test_the_names_of_extremes_are_their_verdicts_or_right_and_wrong() -> None:
-    for verdict, extremes in EXTREMES.items():
-        names = [extreme.in_words for extreme in extremes.values()]
-        assert list(extremes) == (["wrong", "right"] if verdict is Chosen else names)
-
-
-def test_a_single_turn_is_shown_without_its_role() -> None:
-    prompt = Prompt.single(
-        "p1", "User: not a role\n", category="greeting", language="en"
-    )
-    assert prompt.messages == (Message("user", "User: not a role\n"),)
-    assert prompt.groups == {"category": "greeting", "language": "en"}
-    assert prompt.request == prompt.transcript == "User: not a role\n"
-
-
-def test_a_conversation_is_shown_with_roles_and_its_last_turn_is_the_request() -> None:
-    turns = (
-        Message("system", "be brief"),
-        Message("user", "a"),
-        Message("user", "b\nc"),
-    )
-    prompt = Prompt("p1", turns)
-    assert prompt.request == "b\nc"
-    assert prompt.transcript == "System: be brief\n\nUser: a\n\nUser: b\nc"
