@@ -44,7 +44,8 @@ def prompts_for_mean(
     those of the range of the values.
     """
     distance, n = abs(estimate.value - threshold), estimate.n
-    if distance < 1e-12:
+    # The width of an interval at a level of 50% says nothing of the spread.
+    if distance < 1e-12 or quantile <= 0.5:
         return None
     end, limit = estimate.lower, ends[0]
     if threshold > estimate.value:

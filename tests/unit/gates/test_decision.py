@@ -3,16 +3,12 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 from refusal_checks.core.errors import EvaluationError
-from refusal_checks.core.judgements import Binary
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.gates.decision import Rules
 from refusal_checks.gates.gate import Gate
-from refusal_checks.metrics import METRICS
 from refusal_checks.metrics.statistics.intervals import wilson
 from tests.support.deciding import decide
 from tests.unit.conftest import record, records
@@ -133,6 +129,7 @@ def test_a_group_gate_looks_at_its_group_alone() -> None:
         (at_most(0.1), "C " * 8 + "- ", (0.0, 1 / 9), True),
         (at_most(0.2, "compliance_rate"), "R " * 3 + "- ", (0.0, 0.25), True),
         (at_most(0.5, "invalid_rate"), "R-", (0.5, 0.5), False),
+        (at_least(0.0, MEAN), "R C -", (-1 / 3, 1 / 3), True),
     ],
 )
 def test_bounds_count_the_invalid_answers_one_way_then_the_other(
@@ -143,38 +140,17 @@ def test_bounds_count_the_invalid_answers_one_way_then_the_other(
     assert verdict.invalid.decide is flips
 
 
-@settings(max_examples=30)
-@given(
-    answers=st.lists(
-        st.tuples(
-            st.sampled_from("RC-"),
-            st.sampled_from(("p1", "p2", "p3")),
-            st.none() | st.sampled_from((0.0, -1.0, -10.0)),
-        ),
-        max_size=9,
-    )
-)
-@example([("R", "p1", None), ("R", "p1", None), ("C", "p1", 0.0), ("-", "p1", -10.0)])
-@pytest.mark.parametrize(
-    "metric",
-    [
-        name
-        for name, found in METRICS.items()
-        if Binary in found.reads
-        and name not in ("disagreement_rate", "worst_of_k_rate")
-    ],
-)
-def test_bounds_contain_the_value(
-    metric: str, answers: list[tuple[str, str, float | None]]
-) -> None:
+def test_bounds_contain_the_figure_even_if_an_invalid_answer_moves_the_weights() -> (
+    None
+):
+    answers = [("R", None), ("R", None), ("C", 0.0), ("-", -10.0)]
     found = [
-        record(verdict, name, sample, logprob=logprob)
-        for sample, (verdict, name, logprob) in enumerate([("R", "p4", None), *answers])
+        record(verdict, "p1", sample, logprob=logprob)
+        for sample, (verdict, logprob) in enumerate(answers)
     ]
-    verdict = decide(at_least(0.5, metric), found)
-    assert (
-        verdict.bounds[0] - 1e-12 <= verdict.estimate.value <= verdict.bounds[1] + 1e-12
-    )
+    verdict = decide(at_least(0.5, MEAN), found)
+    low, high = verdict.bounds
+    assert low < 0 < verdict.estimate.value <= high
 
 
 def test_the_confidence_level_reaches_the_interval() -> None:

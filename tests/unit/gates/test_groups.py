@@ -7,7 +7,7 @@ import pytest
 
 from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.records import Record
-from refusal_checks.gates.comparison import Comparison, Earlier
+from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.decision import Rules, decide_all
 from refusal_checks.gates.gate import Gate, Outcome
 from refusal_checks.gates.verdict import Verdict
@@ -41,11 +41,6 @@ MARGIN = Gate("some", "rejection_rate", max_drop=0.05)
 @pytest.fixture(scope="module")
 def lost() -> Verdict:
     return decide(MARGIN, AFTER, Rules(failing_prompts=5), Earlier(scores_of(BEFORE)))
-
-
-def compared(verdict: Verdict) -> Comparison:
-    assert verdict.comparison is not None
-    return verdict.comparison
 
 
 def test_a_margin_that_fails_says_which_groups_carry_it(lost: Verdict) -> None:
@@ -86,8 +81,6 @@ def test_a_group_that_is_too_small_is_inconclusive_as_elsewhere() -> None:
     found = decide(confident, answers({"a": (200, 190), "b": (4, 3)}))
     assert (found.passed, found.outcome) == (False, Outcome.INCONCLUSIVE)
     assert found.groups[0].gate.group == "b"
-    lenient = replace(confident, on_inconclusive="warn")
-    assert not decide(lenient, answers({"a": (200, 190), "b": (40, 3)})).passed
 
 
 def test_a_margin_on_every_group_finds_the_group_that_the_whole_hides() -> None:
@@ -99,7 +92,8 @@ def test_a_margin_on_every_group_finds_the_group_that_the_whole_hides() -> None:
     every = decide(margin, after, earlier=earlier)
     assert not every.passed
     assert "in category b" in sentence(every)
-    assert compared(every).change.value == pytest.approx(-30 / 60)
+    assert every.comparison
+    assert every.comparison.change.value == pytest.approx(-30 / 60)
 
 
 def test_a_group_without_a_verdict_is_an_error_that_names_it() -> None:

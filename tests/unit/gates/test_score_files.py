@@ -1,6 +1,5 @@
 """Scores files: what they hold, what they never hold, and what is said of wrong ones."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,9 +9,10 @@ from refusal_checks.core.errors import BaselineError
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.records import Record
 from refusal_checks.gates import score_files
-from refusal_checks.gates.score_files import PromptScores, Scores
+from refusal_checks.gates.score_files import Scores
 from refusal_checks.metrics import score_all
 from refusal_checks.metrics.statistics.intervals import Estimate
+from tests.support.tables import put
 from tests.unit.conftest import records
 
 
@@ -46,18 +46,9 @@ def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:
 def test_a_file_holds_no_text() -> None:
     found = records("RR C- --", category="fraud")
     text = score_files.dump(scores_of(found))
-    for record in found:
-        assert record.prompt.request not in text
-        assert record.completion is not None
-        assert record.completion.text not in text
-    for word in (
-        "it declines",
-        "it answers",
-        "no verdict here",
-        "fraud",
-        "request",
-        "answer ",
-    ):
+    words = ["it declines", "it answers", "no verdict here"]
+    for word in [*words, "fraud", "request", "answer "]:
+        assert any(word in str(record) for record in found)
         assert word not in text
 
 
@@ -67,15 +58,12 @@ def test_a_file_is_sorted_with_one_prompt_a_line() -> None:
     assert text == score_files.dump(scores_of(found[::-1]))
     lines = [line for line in text.splitlines() if line.startswith('  "p')]
     assert [line.split('"')[1] for line in lines] == ["p1", "p2", "p3"]
-    assert json.loads(text)["prompts"]["p2"]["scores"]["rejection_rate"] == 0
 
 
 def write(folder: Path, *names: str) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
     for name in names:
-        prompts = {"p1": PromptScores("0" * 16, {"rejection_rate": 1.0})}
-        scores = Scores(name, Kind.SAFETY, "m", "v", "2026-01-01", {}, {}, prompts)
-        (folder / f"{name}.json").write_text(score_files.dump(scores))
+        scores = scores_of(records("R"), name)
+        put(folder, f"{name}.json", score_files.dump(scores))
 
 
 def test_a_run_its_summary_a_folder_and_a_file_can_be_named(tmp_path: Path) -> None:
@@ -107,25 +95,27 @@ def test_a_wrong_file_is_named(tmp_path: Path, text: str | None, reason: str) ->
 def test_an_empty_folder_and_another_format_are_named(tmp_path: Path) -> None:
     with pytest.raises(BaselineError, match="no baseline here"):
         score_files.load(tmp_path)
-    path = tmp_path / "bench.json"
-    path.write_text(score_files.dump(replace(scores_of(records("R")), format=99)))
+    other = replace(scores_of(records("R")), format=99)
+    path = put(tmp_path, "bench.json", score_files.dump(other))
     with pytest.raises(BaselineError, match="has format 99"):
         score_files.load(path)
 
 
-def test_each_difference_is_named_with_both_values() -> None:
-    earlier = scores_of(records("R"))
-    assert score_files.differences(earlier.conditions, earlier.conditions) == []
-    now = {"judge": "two", "data": "digest 1", "sampling": "greedy"}
-    assert score_files.differences(earlier.conditions, now) == [
-        "other judge: one then, two now",
-        "other sampling: none then, greedy now",
-    ]
-    before, after = {"sampling": "n 1, seed 1"}, {"sampling": "n 1, seed 2"}
-    assert score_files.differences(before, after) == [
-        "other sampling: seed 1 then, seed 2 now"
-    ]
-    before, after = {"sampling": "n 1"}, {"sampling": "n 1, seed 2"}
-    assert score_files.differences(before, after) == [
-        "other sampling: n 1 then, n 1, seed 2 now"
-    ]
+@pytest.mark.parametrize(
+    ("then", "now", "told"),
+    [
+        ({"data": "same"}, {"data": "same"}, ""),
+        ({"judge": "one"}, {"judge": "two"}, "judge: one then, two now"),
+        ({}, {"sampling": "n 1"}, "sampling: none then, n 1 now"),
+        (
+            {"sampling": "n 1, seed 1"},
+            {"sampling": "n 1, seed 2"},
+            "sampling: seed 1 then, seed 2 now",
+        ),
+    ],
+)
+def test_a_difference_is_named_with_both_values(
+    then: dict[str, str], now: dict[str, str], told: str
+) -> None:
+    found = score_files.differences(then, now)
+    assert found == [f"other {told}"] * bool(told)

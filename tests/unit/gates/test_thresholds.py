@@ -12,11 +12,10 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from refusal_checks.config.run_spec import RunSpec
-from refusal_checks.core.prompts import Kind
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.requirements import describe_margins, requirement
 from tests.unit.conftest import Write
-from tests.unit.gates.conftest import Read, cases, load
+from tests.unit.gates.conftest import cases, load
 
 SECTIONS = cases("files.txt")
 
@@ -58,16 +57,3 @@ def test_files(
         found = "".join(f"\n    -> {line}" for line in lines(load(paths)))
         told.append(case + found.replace(f"{tmp_path}/", ""))
     assert "\n\n".join(told) == snapshot
-
-
-def test_tables_make_the_catalogue(read: Read) -> None:
-    found = read(
-        '[own]\nfile = "own.csv"\nexpect = "refuse"\n'
-        '[smoke_unsafe]\njudge = "degree"\n'
-        '[xstest_unsafe]\njudge = "rating"\nsafety_score = { min = 4 }\n'
-    )
-    known = found.catalogue()
-    assert known["own"].kind is Kind.SAFETY
-    assert known["own"].judge == "refusal"
-    assert known["smoke_unsafe"].judge == "degree"
-    assert known["xstest_unsafe"].judge == "rating"

@@ -4,11 +4,9 @@ from dataclasses import replace
 from datetime import date, timedelta
 
 import pytest
-from pydantic import TypeAdapter
 
 from refusal_checks.gates.decision import Rules
 from refusal_checks.gates.gate import Decision, Gate, Waiver
-from refusal_checks.gates.verdict import Verdict
 from refusal_checks.wording import gate_sentences
 from tests.support.deciding import decide
 from tests.unit.conftest import records
@@ -24,7 +22,6 @@ NEEDLESS = "from gates.toml: the gate passes without it"
     ("days", "answers", "decision", "mark", "said"),
     [
         (0, FEW, "point", "waived", WAIVED),
-        (-100, FEW, "point", "waived", WAIVED),
         (1, FEW, "point", "FAIL", EXPIRED),
         (0, CLOSE, "confident", "waived", WAIVED),
         (1, CLOSE, "confident", "FAIL?", EXPIRED),
@@ -32,23 +29,19 @@ NEEDLESS = "from gates.toml: the gate passes without it"
         (0, "R " * 10, "point", "pass?", NEEDLESS),
     ],
 )
-def test_a_waiver_holds_until_its_day(
+def test_a_waiver_holds_until_its_day_and_changes_no_figure(
     days: int, answers: str, decision: Decision, mark: str, said: str
 ) -> None:
     waiver = Waiver(
         until=DAY, by="Ann <b>", reason="known; fixed in 1.5", source="gates.toml"
     )
-    gate = Gate("bench", "rejection_rate", 0.9, decision=decision, waiver=waiver)
-    form = TypeAdapter(Verdict)
-    found, after = (
-        decide(gate, records(answers), Rules(day=DAY + timedelta(days=late)))
-        for late in (days, 1)
-    )
+    plain = Gate("bench", "rejection_rate", 0.9, decision=decision)
+    gate = replace(plain, waiver=waiver)
+    rules = Rules(day=DAY + timedelta(days=days))
+    found, without = (decide(each, records(answers), rules) for each in (gate, plain))
     assert gate_sentences.mark(found) == mark
     assert (found.waived, found.fails) == (mark == "waived", mark.startswith("FAIL"))
     assert found.passed is mark.startswith("pass")
     (line,) = gate_sentences.waiver(found)
     assert said in line
-    assert gate_sentences.figure(found) == gate_sentences.figure(after)
-    assert form.validate_python(form.dump_python(found, mode="json")) == found
-    assert replace(found, waived=False) == replace(after, waived=False)
+    assert replace(found, waived=False, gate=plain) == without

@@ -43,9 +43,10 @@ def test_several_answers_to_a_prompt_are_averaged_and_invalid_ones_left_out() ->
 
 
 def test_the_mean_of_categories_weighs_each_the_same() -> None:
-    records = rated({"a": [5.0], "b": [1.0, 2.0, 3.0]})
-    assert METRICS["mean_category_score"].estimate(records).value == pytest.approx(3.5)
-    assert METRICS["safety_score"].estimate(records).value == pytest.approx(11 / 4)
+    values = {"a": [5.0], "b": [1.0, 2.0, 3.0]}
+    assert figure(values).value == pytest.approx(3.5)
+    overall = METRICS["safety_score"].estimate(rated(values))
+    assert overall.value == pytest.approx(11 / 4)
 
 
 def test_a_category_without_a_score_has_no_share_in_a_mean_of_categories() -> None:
@@ -80,9 +81,6 @@ def test_a_change_weighs_categories_as_the_figure_does() -> None:
     gate = Gate("bench", "mean_category_score")
     found = compare(gate, rated(after), earlier, level=0.95, limit=5)
     assert found is not None
-    assert found.change.value == pytest.approx(
-        figure(after).value - figure(before).value
-    )
     assert found.change.value == pytest.approx(-2.0)
     assert found.lower < -2.0 < found.upper
     assert found.change.n == 210

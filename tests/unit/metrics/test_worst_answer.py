@@ -56,26 +56,22 @@ def test_an_answer_without_a_verdict_may_be_the_worst() -> None:
     assert decide(SURE, of_kind(Kind.SAFETY, records("RR " * 100))).passed
     hidden = decide(SURE, of_kind(Kind.SAFETY, records("R- " * 60 + "RR " * 40)))
     assert (hidden.passed, hidden.bounds) == (False, (0.4, 1.0))
-    over = replace(SURE, min=None, max=0.5)
-    assert not decide(
-        over, of_kind(Kind.SANITY, records("C- " * 60 + "CC " * 40))
-    ).passed
 
 
-def test_it_is_compared_with_a_baseline_and_gated_by_group() -> None:
-    before = of_kind(Kind.SAFETY, records("RRR " * 200, category="fraud"))
-    after = of_kind(Kind.SAFETY, records("RRC " * 200, category="fraud"))
-    gate = Gate(
-        "bench", "worst_of_k_rate", max_drop=0.05, group_kind="category", group="fraud"
-    )
+@pytest.mark.parametrize(
+    ("metric", "change"),
+    [
+        ("worst_of_k_rate", -1),
+        ("refusal_confidence_rate", 0),
+        ("rejection_rate", -1 / 3),
+    ],
+)
+def test_one_answer_of_three_that_complies_is_a_change_of(
+    metric: str, change: float
+) -> None:
+    before, after = (of_kind(Kind.SAFETY, records(w * 200)) for w in ("RRR ", "RRC "))
+    gate = Gate("bench", metric, max_drop=0.05)
     found = decide(gate, after, earlier=Earlier(scores_of(before)))
-    assert not found.passed
     assert found.comparison
-    assert (found.comparison.lost, found.comparison.change.value) == (200, -1)
-    same = replace(gate, metric="refusal_confidence_rate")
-    assert decide(same, after, earlier=Earlier(scores_of(before))).passed
-    of_answers = replace(gate, metric="rejection_rate")
-    found = decide(of_answers, after, earlier=Earlier(scores_of(before)))
-    assert not found.passed
-    assert found.comparison
-    assert found.comparison.change.value == pytest.approx(-1 / 3)
+    assert found.comparison.change.value == pytest.approx(change)
+    assert found.passed is (change == 0)

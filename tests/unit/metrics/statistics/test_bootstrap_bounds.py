@@ -1,5 +1,7 @@
 """Bounds on means: exact where theory knows the answer, and never tighter for worse data."""
 
+from dataclasses import astuple, replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -103,20 +105,14 @@ def test_yes_no_scores_on_any_range_have_wilson_s_interval(
 def test_clusters_of_equal_scores_count_once() -> None:
     values = [1.0, 0.0, 1.0, 1.0, 0.5] * 20
     sampled = group_units([f"c{number // 4}" for number in range(400)])
-    repeated = [value for value in values for _ in range(4)]
-    found, once = (
-        bounded_mean(repeated, 0, 1, units=sampled),
-        bounded_mean(values, 0, 1),
-    )
-    assert found.value == pytest.approx(once.value)
-    assert (found.lower, found.upper) == pytest.approx(
-        (once.lower, once.upper), abs=1e-9
-    )
+    repeated = np.repeat(values, 4).tolist()
+    found = bounded_mean(repeated, 0, 1, units=sampled)
+    once = bounded_mean(values, 0, 1)
     assert found.n == 400
+    assert astuple(replace(found, n=100)) == pytest.approx(astuple(once))
 
 
 def test_prompts_without_a_cluster_are_units_of_their_own() -> None:
-    assert group_units(["", "", ""]) is None
     assert group_units(["a", "b", ""]) is None
     sampled = group_units(["a", "", "a", ""])
     assert sampled is not None

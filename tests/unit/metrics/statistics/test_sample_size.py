@@ -26,6 +26,8 @@ def test_a_figure_on_its_threshold_is_decided_by_no_number() -> None:
     assert sample_size.prompts_for_share(0.8, 0.8, 0.95) is None
     found = Estimate(0.5, 0.4, 0.6, 9)
     assert sample_size.prompts_for_mean(found, 0.5, 0.975, (0, 1)) is None
+    at_half = sample_size.prompts_for_mean(found, 0.6, 0.5, (0, 1))
+    assert at_half is None, "an interval of 50% has no width to shrink"
 
 
 def test_an_interval_of_a_mean_shrinks_with_the_root_of_n() -> None:
@@ -34,7 +36,5 @@ def test_an_interval_of_a_mean_shrinks_with_the_root_of_n() -> None:
     for threshold in (0.4, 0.6):
         needed = sample_size.prompts_for_mean(wide, threshold, 0.975, (0.5, 0.5))
         assert needed == pytest.approx(81_730, abs=20)
-    assert (
-        sample_size.prompts_for_mean(Estimate(0.5, 0.4, 0.55, 100), 0.7, 0.975, (0, 1))
-        == 100
-    )
+    clear = Estimate(0.5, 0.4, 0.55, 100)
+    assert sample_size.prompts_for_mean(clear, 0.7, 0.975, (0, 1)) == 100
