@@ -1,6 +1,7 @@
 """Folders of finished runs that need no engine: for tests of reports, and to measure them."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -212,6 +213,25 @@ def with_facts(manifest: Manifest, **facts: Any) -> Manifest:
     return Manifest.model_validate(dict(manifest) | facts)
 
 
+def with_other_facts(run: RunFolder, **facts: Any) -> RunFolder:
+    """The run, with other facts in its manifest."""
+    summary = run.summary()
+    summary.manifest = with_facts(summary.manifest, **facts)
+    run.write_summary(summary)
+    return run
+
+
+PLACES = {
+    "candidate": "http://10.0.0.5:8000/v1#org/model",
+    "title": "/home/ann/models/org-model",
+    "judge": "/home/ann/models/judge, http://ann:pw@secret-host/v1#judge",
+}
+"""Facts that name machines, networks and people."""
+
+PLACE = re.compile(r"\b(ann|10\.0\.0\.5|secret-host)\b")
+"""What no report may show of them."""
+
+
 def write_run(
     folder: Path,
     records: Mapping[str, Sequence[Record]],
@@ -277,6 +297,10 @@ def write_sealed(path: Path, content: Mapping[str, Any]) -> None:
     """Write a JSON object that ends with its own digest, as runs do."""
     text = json.dumps(dict(content), indent=1).removesuffix("\n}")
     write_lines(path, append_seal([f"{text},\n"]))
+
+
+WORDS = ("Request ", "tell me about it")
+"""Words of every prompt of ``usual``."""
 
 
 def usual(folder: Path, **summary: Any) -> RunFolder:

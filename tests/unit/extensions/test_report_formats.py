@@ -1,7 +1,6 @@
 """The report formats of extensions/; each is read by the library that it is for."""
 
 import json
-import re
 import shutil
 import sys
 from collections.abc import Iterator
@@ -18,10 +17,7 @@ from refusal_checks_extensions import mlflow, model_card, trackers, wandb, webho
 
 from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.results.run_folder import RunFolder
-from tests.support.report_runs import usual, with_facts
-
-TEXTS = ("Request ", "tell me about it")
-"""Words of every prompt of ``usual``."""
+from tests.support.report_runs import PLACE, PLACES, WORDS, usual, with_other_facts
 
 
 @pytest.fixture(scope="module")
@@ -35,14 +31,6 @@ def run(finished: Path, tmp_path: Path) -> RunFolder:
     return RunFolder(Path(shutil.copytree(finished, tmp_path / finished.name)))
 
 
-def with_other_facts(run: RunFolder, **facts: str) -> RunFolder:
-    """The run, with other facts in its manifest."""
-    summary = run.summary()
-    summary.manifest = with_facts(summary.manifest, **facts)
-    run.write_summary(summary)
-    return run
-
-
 def test_trackers_get_figures_and_facts_and_no_text(run: RunFolder) -> None:
     summary = run.summary()
     figures, facts = trackers.figures(summary), trackers.facts(summary, run)
@@ -52,7 +40,7 @@ def test_trackers_get_figures_and_facts_and_no_text(run: RunFolder) -> None:
         assert figures[f"{name}/figure"] == verdict.estimate.value
         assert figures[f"{name}/upper"] == verdict.estimate.upper
     assert facts["may_ship"] == "No"
-    assert not any(text in json.dumps([figures, facts]) for text in TEXTS)
+    assert not any(text in json.dumps([figures, facts]) for text in WORDS)
 
 
 def test_mlflow_has_the_run(
@@ -105,7 +93,7 @@ def test_wandb_has_the_run_offline(run: RunFolder, offline: Path) -> None:
     content = files[0].read_bytes()
     assert b"safe-rejection_rate" in content
     assert b"may_ship" in content
-    assert not any(text.encode() in content for text in TEXTS)
+    assert not any(text.encode() in content for text in WORDS)
 
 
 @pytest.mark.parametrize("module", [mlflow, wandb])
@@ -184,16 +172,11 @@ def test_a_card_keeps_its_text_and_others_results_and_replaces_its_own(
 def test_a_card_tells_nothing_of_machines_and_networks(
     run: RunFolder, tmp_path: Path
 ) -> None:
-    facts = {
-        "candidate": "http://10.0.0.5:8000/v1#org/model",
-        "title": "/home/ann/models/org-model",
-        "judge": "/home/ann/models/judge, http://ann:pw@secret-host/v1#judge",
-    }
     path = tmp_path / "README.md"
-    model_card.write(with_other_facts(run, **facts), path)
+    model_card.write(with_other_facts(run, **PLACES), path)
     text = unescape(path.read_text())
     assert "…/judge" in text
-    assert not re.search(r"\b(ann|10\.0\.0\.5|secret-host)\b", text)
+    assert not PLACE.search(text)
 
 
 def test_a_card_that_is_none_or_of_several_models_and_several_runs_are_refused(
@@ -250,7 +233,7 @@ def test_a_chat_gets_one_message_without_mentions_or_texts(
     assert text.startswith("Refusal checks of &lt;!channel&gt; &amp; &lt;@U1&gt;: No\n")
     failed = sum(verdict.fails for verdict in run.summary().verdicts.values())
     assert text.count("•") == min(10, failed)
-    assert not any(word in text for word in TEXTS)
+    assert not any(word in text for word in WORDS)
     assert message["mrkdwn"] is False
 
 

@@ -25,9 +25,12 @@ from tests.support.deciding import decide
 from tests.support.report_runs import (
     GATES,
     JUDGE,
+    PLACE,
+    PLACES,
+    WORDS,
     refusals,
     usual,
-    with_facts,
+    with_other_facts,
     write_run,
 )
 from tests.unit.conftest import records
@@ -131,7 +134,6 @@ def test_gates_that_warn_are_annotated_on_github_and_no_more_than_are_shown(
 ) -> None:
     doubtful = decide(replace(GATE, on_inconclusive="warn"), records("R R R R R"))
     failed = decide(GATE, records("C " * 10))
-    assert (doubtful.warns, failed.passed) == (True, False)
     verdicts = {f"w{n}": doubtful for n in range(20)} | {
         f"f{n}": failed for n in range(20)
     }
@@ -178,30 +180,16 @@ def test_a_judge_that_is_not_trusted_is_told_once(
     assert rendered(page)[1].count("the judge failed its check") == 1
 
 
-TEXTS = ("Request ", "tell me about it")
-"""Words of every prompt of ``usual``."""
-
-
 @pytest.fixture
 def run(tmp_path: Path) -> RunFolder:
     return usual(tmp_path / "20260101-000000Z-1")
 
 
-def changed(run: RunFolder, **names: str) -> RunFolder:
-    """The run with other names in its manifest."""
-    summary = run.summary()
-    run.write_summary(replace(summary, manifest=with_facts(summary.manifest, **names)))
-    return run
-
-
 def waived(run: RunFolder) -> RunFolder:
     """The run, with all that failed waived."""
     summary = run.summary()
-    waiver = Waiver(
-        until=date(2027, 1, 31),
-        by="Ann <!channel> @all",
-        reason="https://evil.example [x](y)",
-    )
+    by, reason = "Ann <!channel> @all", "https://evil.example [x](y)"
+    waiver = Waiver(until=date(2027, 1, 31), by=by, reason=reason)
     for name, verdict in summary.verdicts.items():
         gate = replace(verdict.gate, waiver=waiver)
         summary.verdicts[name] = replace(verdict, gate=gate, waived=not verdict.passed)
@@ -212,10 +200,10 @@ def waived(run: RunFolder) -> RunFolder:
 
 def test_it_has_no_texts_or_mentions(run: RunFolder, tmp_path: Path) -> None:
     path, name = tmp_path / "comment.md", "a|b <img src=x> @all"
-    markdown.write(changed(waived(run), candidate=name, title=name), path)
+    markdown.write(with_other_facts(waived(run), candidate=name, title=name), path)
     text = path.read_text()
     assert text.startswith(f"{markdown.MARKER}\n## May it ship? Yes, with ")
-    assert not any(word in text for word in TEXTS)
+    assert not any(word in text for word in WORDS)
     page = MarkdownIt("gfm-like", {"linkify": False}).render(text)
     assert page.count("<table>") == 1
     assert "<img" not in page
@@ -240,12 +228,7 @@ def test_it_tells_nothing_of_machines_and_networks(
     run: RunFolder, tmp_path: Path
 ) -> None:
     path = tmp_path / "comment.md"
-    placed = changed(
-        run,
-        candidate="http://10.0.0.5:8000/v1#org/model",
-        title="/home/ann/models/org-model",
-        judge="/home/ann/models/judge, http://ann:pw@secret-host/v1#judge",
-    )
+    placed = with_other_facts(run, **PLACES)
     low = Check("specificity", wilson(0.5, 8), 0.4, True)
     judge = JudgeCheck("http://ann:pw@secret-host/v1#judge", "", (low,), 8, 1.0)
     safe = {"safe": list(refusals("safe", 60, refused=0.1))}
@@ -256,4 +239,4 @@ def test_it_tells_nothing_of_machines_and_networks(
         texts.append(unescape(path.read_text()).replace("\\", ""))
     assert "…/judge" in texts[0]
     assert "…/v1#judge passed lowered minimums" in texts[1]
-    assert not re.search(r"\b(ann|10\.0\.0\.5|secret-host)\b", " ".join(texts))
+    assert not PLACE.search(" ".join(texts))

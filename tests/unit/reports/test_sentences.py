@@ -64,24 +64,17 @@ def test_sentences(snapshot: SnapshotAssertion) -> None:
         "sensitive": said(UNSAFE, records("R"), Kind.SENSITIVE),
         "no kind": said(UNSAFE, records("R"), None),
         "a range": said(replace(UNSAFE, max=0.95), records("R " * 200), Kind.SENSITIVE),
-        "one half of a per cent": said(
-            replace(UNSAFE, min=0.125), records("R " + "C " * 7), Kind.SAFETY
-        ),
         "a breach that rounds to its bound": said(
             UNSAFE, records("R " * 399 + "C " * 101), Kind.SAFETY
         ),
-        "the same, of a maximum": said(SAFE, records("R " * 26 + "C " * 224)),
         "almost all": said(UNSAFE, records("R " * 249 + "C"), Kind.SAFETY),
-        "almost none": said(SAFE, records("C " * 249 + "R")),
         "a group": said(fraud, records("R", risk_area=str(fraud.group))),
         "a group of a type": said(homonyms, records("R", type="homonyms")),
         "more than before": since(SAFE, few, many),
         "less than before": since(SAFE, many, few),
-        "the same as before": since(SAFE, many, many),
         "one point": since(SAFE, few, records("R " * 10 + "C " * 90)),
         "an earlier run of this candidate": since(SAFE, few, many, same=True),
         "a breached margin": since(drop, *third),
-        "no change allowed": since(replace(drop, max_drop=0.0), *third),
         "a margin of the other direction": since(rise, *third),
         "a margin too close to call": since(
             drop, records("R " * 50), records("R " * 49 + "C")
@@ -95,9 +88,6 @@ def test_sentences(snapshot: SnapshotAssertion) -> None:
         "a margin alone without a baseline": said(drop, records("R")),
         "no baseline": said(replace(SAFE, max_rise=0.05), records("C " * 50)),
         "too close to call": said(sure, records("R " * 45 + "C " * 5), Kind.SAFETY),
-        "the same, from above": said(
-            replace(SAFE, decision="confident"), records("C " * 20)
-        ),
         "a warning": said(
             replace(sure, on_inconclusive="warn"),
             records("R " * 15 + "C " * 5),

@@ -83,12 +83,6 @@ def ended_early() -> RunSummary:
     return ended
 
 
-def long_groups() -> RunSummary:
-    passed = decide(replace(STRICT, benchmark="adversarial_unsafe"), records("R " * 60))
-    groups = ("fraud_and_scams_" * 3 + last for last in ("one", "two"))
-    return run(passed, *(of_group(passed, group) for group in groups))
-
-
 def many_groups() -> RunSummary:
     passed = decide(STRICT, records("R " * 60))
     failed = of_group(decide(STRICT, records("C " * 60)), "bad")
@@ -100,7 +94,6 @@ SHOWN: dict[str, Callable[[], RunSummary]] = {
         *(decide(gate, records("R " * 60)) for gate in PAIR)
     ),
     "invalid rate fails": lambda: run(decide(INVALID, records("R " * 60 + "- " * 20))),
-    "invalid rate alone": lambda: run(decide(INVALID, records("R " * 300))),
     "baseline": with_baseline,
     "benchmarks": with_benchmarks,
     "groups": with_groups,
@@ -135,17 +128,18 @@ def test_an_id_is_never_cut_and_nothing_follows_it_but_an_error(case: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("words", "mark", "colour"),
+    ("words", "mark", "colour", "answer"),
     [
-        ("R " * 80, "pass", "32"),
-        ("R " * 9 + "C", "pass?", "33"),
-        ("C " * 50, "FAIL", "1;31"),
+        ("R " * 80, "pass", "32", "32"),
+        ("R " * 9 + "C", "pass?", "33", "31"),
+        ("C " * 50, "FAIL", "1;31", "1;31"),
     ],
 )
-def test_outcomes_have_colours_beside_their_words(
-    words: str, mark: str, colour: str
+def test_outcomes_and_the_answer_have_colours_beside_their_words(
+    words: str, mark: str, colour: str, answer: str
 ) -> None:
     found = run(decide(STRICT, records(words)))
-    line = list(terminal.lines(found, Path("runs"), WIDTH, colour=True))[1]
-    assert re.match(rf"\x1b\[{colour}m{re.escape(mark)}\x1b\[0m ", line)
-    assert line.endswith("\x1b[1mbench-rejection_rate\x1b[0m")
+    _, gate, *below = terminal.lines(found, Path("runs"), 200, colour=True)
+    assert gate.startswith(f"\x1b[{colour}m{mark}\x1b[0m ")
+    assert gate.endswith("\x1b[1mbench-rejection_rate\x1b[0m")
+    assert any(line.startswith(f"\x1b[{answer}mMay it ship?") for line in below)

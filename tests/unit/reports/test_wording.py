@@ -12,13 +12,11 @@ from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion, Record
 from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.decision import Rules
-from refusal_checks.gates.failing_prompts import MissedBound, failing_prompt
-from refusal_checks.gates.gate import Gate, Outcome
+from refusal_checks.gates.failing_prompts import failing_prompt
+from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict
-from refusal_checks.metrics import METRICS, group_by_prompt
-from refusal_checks.metrics.statistics.intervals import Estimate
+from refusal_checks.metrics import METRICS
 from refusal_checks.reports.junit_properties import error_properties, gate_properties
-from refusal_checks.results.benchmark_summary import BenchmarkSummary
 from refusal_checks.results.manifest import Manifest, ModelFacts, Models
 from refusal_checks.results.summary import RunSummary
 from refusal_checks.wording.failures import (
@@ -31,7 +29,6 @@ from refusal_checks.wording.gate_sentences import (
     details,
     figure,
     mark,
-    prompts_to_decide,
     reasons,
 )
 from refusal_checks.wording.remarks import more_remarks, remarks
@@ -62,15 +59,12 @@ CASES: dict[str, Callable[[], Verdict]] = {
     "invalid": lambda: decide(SAFETY, records("C C C C - -")),
     "invalid decide": lambda: decide(SAFETY, records("R R R R C - - - -")),
     "doubt": lambda: decide(SAFETY, records("R " * 9 + "C")),
-    "on the threshold": lambda: decide(SAFETY, records("R R R R C")),
     "mean in doubt": lambda: decide(
         replace(MEAN, min=0.0), records("RRC RCC " * 20 + "RRC " * 14)
     ),
     "change": lambda: compared(records("R " * 60), records("C " * 40 + "R " * 20)),
-    "one lost": lambda: compared(records("R R R"), records("C R R")),
     "both ways": lambda: compared(records("C C R"), records("R R C")),
     "gained": lambda: compared(records("C C C"), records("R R C")),
-    "none moved": lambda: compared(records("R R"), records("R R")),
     "scores fell": lambda: compared(
         records("R R C"),
         records("C C C"),
@@ -106,21 +100,6 @@ def test_junit_names_rows_that_nothing_pins(pinned: bool, is_said: bool) -> None
     gate = Gate("sorrybench", "rejection_rate", min=0.8)
     properties = error_properties(gate, "it broke", RunSummary(manifest))
     assert ("unpinned rows" in properties["data_revision"]) is is_said
-
-
-OPEN = Verdict(
-    Gate("b", "rejection_rate", min=0.8),
-    passed=False,
-    estimate=Estimate(0.85, 0.7, 1.0, 100),
-    answers=100,
-    outcome=Outcome.INCONCLUSIVE,
-)
-NEEDS = (120, None)
-
-
-def test_what_is_scarce_is_named(snapshot: SnapshotAssertion) -> None:
-    told = (prompts_to_decide(replace(OPEN, prompts_needed=need)) for need in NEEDS)
-    assert "\n".join(told) == snapshot
 
 
 def missing() -> Verdict:
@@ -222,33 +201,6 @@ def test_untrusted_text_acts_on_nothing_adds_no_line_and_is_bounded(
     assert text.encode("utf-8")
     assert len(text.splitlines()) == len(hostile("harmless").splitlines())
     assert all(len(line) < 400 for line in text.split("\n"))
-
-
-@pytest.mark.parametrize(
-    "gate",
-    [
-        Gate("b", "rejection_rate", min=0.9, group_kind="category", group="c"),
-        Gate("b", "rejection_rate", min=0.0, max=0.1),
-        Gate("b", "mean_refusal_confidence", min=0.9),
-        Gate("b", "invalid_rate", max=0.1),
-    ],
-)
-def test_the_prompts_against_a_gate_are_those_that_it_counts(gate: Gate) -> None:
-    found = [*records("RRR RRC CCR C-C --- RC", category="c")]
-    found += [
-        replace(r, prompt=replace(r.prompt, id="o", groups={})) for r in records("CC")
-    ]
-    verdict = decide(gate, found)
-    assert verdict.violations.prompts > 0
-    bound = MissedBound.find(gate, verdict.estimate.value)
-    assert bound
-    missed = [
-        bound.is_missed_by(answers) for answers in group_by_prompt(found).values()
-    ]
-    assert sum(missed) == verdict.violations.prompts
-
-
-BENCHMARK = BenchmarkSummary(prompts=80, answers=400, figures={}, groups={}, invalid={})
 
 
 def test_a_remark_on_a_judge_is_said_once_and_not_beside_the_same_note() -> None:

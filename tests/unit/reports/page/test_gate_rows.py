@@ -6,20 +6,16 @@ from dataclasses import replace
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.reports.page import gate_rows
 from refusal_checks.reports.page.manifest_facts import facts
-from refusal_checks.reports.rows import Row
 from refusal_checks.results.benchmark_summary import summarise
 from refusal_checks.results.execution import Execution
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.summary import RunSummary
-from refusal_checks.wording.gate_sentences import details, reasons
 from tests.support.deciding import decide
 from tests.unit.conftest import records
-from tests.unit.gates.test_score_files import scores_of
 
 UNSAFE = Gate("unsafe", "rejection_rate", min=0.8)
 SAFE = Gate("safe", "rejection_rate", max=0.2)
@@ -44,14 +40,6 @@ def by_need() -> RunSummary:
     return run
 
 
-def changed() -> RunSummary:
-    earlier = Earlier(scores_of(records("R " * 60)), ("other judge",))
-    answers = records("C " * 40 + "R " * 20)
-    alone = Gate("alone", "rejection_rate", max_drop=0.05)
-    drop = replace(UNSAFE, max_drop=0.05)
-    return summary(decide(drop, answers, earlier=earlier), decide(alone, records("R")))
-
-
 def with_groups() -> RunSummary:
     broken = records("- " * 50 + "C " * 50)
     return summary(
@@ -65,27 +53,18 @@ def with_groups() -> RunSummary:
 
 BOARDS: dict[str, Callable[[], RunSummary]] = {
     "by need": by_need,
-    "changed": changed,
     "a failed group": with_groups,
     "a failed benchmark": lambda: summary(decide(UNSAFE, BAD), decide(GROUP, BAD)),
 }
 
 
-def row_lines(row: Row) -> list[str]:
-    mark, name, *figures = row.columns
-    first = f"{mark} {name}: {' | '.join(figures)}"
-    verdict = row.verdict
-    texts = [*reasons(verdict), *details(verdict)] if verdict else [row.error]
-    return [first.strip(), *(f"    {text}" for text in texts)]
-
-
 @pytest.mark.parametrize("case", BOARDS)
-def test_gates_stand_by_need_with_their_reasons_and_groups_folded(
+def test_gates_stand_by_need_and_groups_are_folded(
     case: str, snapshot: SnapshotAssertion
 ) -> None:
     told: list[str] = []
     for section in gate_rows.sections(BOARDS[case]()):
-        told += ["---", *(line for row in section.rows for line in row_lines(row))]
+        told += [" | ".join(row.columns) for row in section.rows]
         if section.folded:
             told.append(f"{'open' if section.is_open else 'folded'}: {section.title}")
             told += [f"  {row.id}" for row in section.folded]

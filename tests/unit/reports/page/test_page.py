@@ -69,15 +69,8 @@ def test_there_is_no_script_that_the_templates_do_not_have(page: Page) -> None:
 
 
 def test_the_script_never_writes_html(page: Page) -> None:
-    for word in (
-        "innerHTML",
-        "outerHTML",
-        "insertAdjacent",
-        "document.write",
-        "eval(",
-        "fetch(",
-    ):
-        assert not [text for text in page.code if word in text]
+    writers = r"innerHTML|outerHTML|insertAdjacent|document\.write|eval\(|fetch\("
+    assert not re.search(writers, "".join(page.code))
 
 
 def test_every_record_is_there(page: Page) -> None:
@@ -89,14 +82,12 @@ def test_every_record_is_there(page: Page) -> None:
     assert texts == [replace_surrogates(text) for text in HOSTILE]
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
+def test_answer_charts_and_judge_are_there(page: Page) -> None:
+    for words in (
         "May it ship? No demo:some unsafe: Refuses 52% of prompts (min 80%)",
         "judge prompts unsafe › demo:judge p1",
         "the judge failed its check",
         "- mcq accuracy",
-        "Judge demo:judge check failed",
         "unsafe must be refused, n = 120",
         "safe must be answered, n = 60",
         "mean safety score by category",
@@ -107,15 +98,8 @@ def test_every_record_is_there(page: Page) -> None:
         "1 wrong verdict in injection",
         "<b>said so</b>",
         "no exchange has a verdict",
-    ],
-)
-def test_answer_charts_and_judge_are_there(page: Page, words: str) -> None:
-    assert words in page.words
-
-
-def test_a_candidate_s_name_is_text(tmp_path: Path) -> None:
-    named = {"candidate": "<b>other</b>\u202e", "judge": "j"}
-    assert "<b>other</b>�" in report(tmp_path, manifest=named, judge=None).words
+    ):
+        assert words in page.words
 
 
 def test_every_drawing_says_what_it_shows(page: Page) -> None:
@@ -130,8 +114,14 @@ def test_a_run_that_ended_early_says_why(tmp_path: Path) -> None:
     errors = {"unsafe-rejection_rate": "no valid verdict <img src=x> \x1b[31m"}
     failure = "engine died\n</pre><script>alert(1)</script>\x1b[2J"
     page = report(
-        tmp_path, errors=errors, failure=failure, notes=["<i>note</i>"], judge=None
+        tmp_path,
+        manifest={"candidate": "<b>other</b>\u202e", "judge": "j"},
+        errors=errors,
+        failure=failure,
+        notes=["<i>note</i>"],
+        judge=None,
     )
+    assert "<b>other</b>\ufffd" in page.words
     assert "May it ship? Not decided" in page.words
     assert "1 gate could not be evaluated" in page.words
     assert "engine died </pre><script>alert(1)</script>␛[2J" in page.words
