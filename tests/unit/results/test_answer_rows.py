@@ -2,9 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-from hypothesis import given, settings
-
 from refusal_checks.core.judgements import (
     Binary,
     Invalid,
@@ -15,7 +12,6 @@ from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion, Record, Vote
 from refusal_checks.results import answer_rows
 from refusal_checks.results.run_folder import RunFolder
-from tests.unit.results.test_run_folder import runs_of_records
 
 PROMPT = Prompt(
     "p1", (Message("user", "a/b «\n\x01»"),), {"category": "fraud", "language": "zh"}
@@ -42,35 +38,12 @@ def test_a_record_is_one_row_with_all_that_is_known(tmp_path: Path) -> None:
     kinds = first["kind"], first["label"], first["category"]
     assert kinds == ("labelled", "refusal", "deflection")
     assert (first["tokens"], first["mean_logprob"]) == (12, -0.123456789012345)
-    assert first["votes"] == [
-        {
-            "judge": "one",
-            "kind": "labelled",
-            "verdict": "refusal",
-            "rationale": "it declines",
-        },
-        {
-            "judge": "two",
-            "kind": "invalid",
-            "verdict": "judge error",
-            "rationale": None,
-        },
-    ]
+    own, other = (tuple(vote.values()) for vote in first["votes"])
+    assert own == ("one", "labelled", "refusal", "it declines")
+    assert other == ("two", "invalid", "judge error", None)
     assert second["answer"] is None
     assert (second["kind"], second["invalid_reason"]) == ("invalid", "prompt too long")
 
-
-@settings(max_examples=3)
-@given(records=runs_of_records())
-def test_any_records_become_a_frame_of_one_row_each(
-    records: list[Record], tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    run = RunFolder(tmp_path_factory.mktemp("run"))
-    run.write_records("mine", records)
-    run.write_records("other", RECORDS)
     frame = run.frame()
-    assert tuple(frame.columns) == answer_rows.COLUMNS
-    rows = list(answer_rows.rows(run))
-    assert len(frame) == len(rows) == len(records) + 2
-    assert all(row.keys() == {*answer_rows.COLUMNS} for row in rows)
-    assert [*frame["prompt_id"]] == [row["prompt_id"] for row in rows]
+    assert tuple(frame.columns) == answer_rows.COLUMNS == tuple(first)
+    assert [*frame["sample"]] == [0, 1]

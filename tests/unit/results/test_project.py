@@ -78,17 +78,16 @@ def test_values_are_read_as_pytest_reads_them(
     assert default_runs_folder(tmp_path) == (tmp_path / expected if expected else ROOT)
 
 
-BROKEN = (
-    *("[pytest\n", "\x00", "%s = %(x)s\n", "pytest = 1\n", "[[pytest]]\nx = 1\n"),
-    *(
-        "tool = 1\n",
-        "[tool.pytest]\nini_options = 3\n",
+@pytest.mark.parametrize(
+    "content",
+    [
+        "[pytest\n",
+        "\x00",
+        "%s = %(x)s\n",
+        "pytest = 1\n",
         "tool.pytest.ini_options = [1]\n",
-    ),
+    ],
 )
-
-
-@pytest.mark.parametrize("content", BROKEN)
 def test_a_broken_configuration_is_pytests_to_complain_of(
     tmp_path: Path, content: str
 ) -> None:

@@ -26,7 +26,8 @@ from refusal_checks.core.redaction import is_redacted
 from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.decision import Rules
 from refusal_checks.gates.gate import Gate
-from refusal_checks.models.model_names import Attached, Served
+from refusal_checks.gates.verdict import Verdict
+from refusal_checks.models.model_names import Served
 from refusal_checks.results import redact
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.redact import Redaction
@@ -93,17 +94,18 @@ def test_the_letter_of_the_right_option_stays() -> None:
 
 
 def test_nothing_of_a_verdict_s_texts_is_left() -> None:
-    before = [record(Binary(Label.REFUSAL, None, SECRET), f"p{n}") for n in range(20)]
-    after = [record(Binary(Label.COMPLIANCE, None, SECRET), f"p{n}") for n in range(20)]
+    before, after = (
+        [record(Binary(label, None, SECRET), f"p{n}") for n in range(20)]
+        for label in (Label.REFUSAL, Label.COMPLIANCE)
+    )
     earlier = Earlier(
         scores_of(before), texts=lambda prompt, keys: dict.fromkeys(keys, SECRET)
     )
     verdict = decide(GATE, after, Rules(failing_prompts=3), earlier)
     assert verdict.comparison
     assert verdict.comparison.fell[0].answer_before == SECRET
-    shown = (
-        TypeAdapter(type(verdict)).dump_json(redact.redact_verdict(verdict)).decode()
-    )
+    redacted = redact.redact_verdict(verdict)
+    shown = TypeAdapter(Verdict).dump_json(redacted).decode()
     assert "characters]" in shown
     assert SECRET not in shown
 
@@ -138,14 +140,11 @@ def test_a_system_prompt_is_redacted_in_the_manifest() -> None:
 def test_engines_that_log_texts_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ModelError, match="--redact"):
         Redaction(True).require_silent([Served("m", "m", ("--enable-log-requests",))])
-    lora, attached = (
-        Served("m", "m", ("--enable-lora",)),
-        Attached("a", "http://h/v1", ""),
-    )
-    Redaction(True).require_silent([lora, attached])
+    lora = Served("m", "m", ("--enable-lora",))
+    Redaction(True).require_silent([lora])
     monkeypatch.setenv("VLLM_DEBUG_LOG_API_SERVER_RESPONSE", "True")
     with pytest.raises(ModelError, match="VLLM_DEBUG_LOG_API_SERVER_RESPONSE"):
-        Redaction(True).require_silent([lora, attached])
+        Redaction(True).require_silent([lora])
 
 
 @pytest.mark.parametrize(("option", "variable"), [("--redact", ""), ("", "1")])

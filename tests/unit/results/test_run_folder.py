@@ -46,14 +46,9 @@ def runs_of_records(draw: st.DrawFn) -> list[Record]:
     """Two prompts with some answers each, of a single judge or of two."""
     records = []
     for name in ("a", "b"):
-        turns = (
-            Message("user", draw(TEXT)),
-            Message("assistant", "so"),
-            Message("user", "and?"),
-        )
-        prompt = Prompt(
-            name, turns, {"category": draw(TEXT)}, "A", {"A": "one", "B": "two"}
-        )
+        turns = Message("user", draw(TEXT)), Message("assistant", "so")
+        options = {"A": "one", "B": "two"}
+        prompt = Prompt(name, turns, {"category": draw(TEXT)}, "A", options)
         for sample in range(draw(st.integers(1, 3))):
             answer = Completion(draw(TEXT), "length", 7, -0.5, draw(TEXT), "closed")
             judged: Judgement = draw(JUDGEMENTS)
@@ -132,13 +127,7 @@ NAMES = [
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     """Runs, among other folders."""
-    for name in [
-        *reversed(NAMES),
-        "notes",
-        "20260102",
-        "2026010x-120000-1",
-        "20261399-120000Z-1",
-    ]:
+    for name in [*reversed(NAMES), "notes", "20260102", "20261399-120000Z-1"]:
         (tmp_path / name).mkdir()
     (tmp_path / "20260103-120000Z-1").write_text("a file")
     return tmp_path
