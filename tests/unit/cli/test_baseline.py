@@ -46,9 +46,7 @@ def run(tmp_path: Path) -> Path:
 
 
 def write_summary(
-    folder: Path,
-    failure: str = "",
-    gates: Sequence[Gate] = GATES,
+    folder: Path, failure: str = "", gates: Sequence[Gate] = GATES
 ) -> None:
     RunFolder(folder).write_summary(
         RunSummary(
@@ -61,25 +59,19 @@ def write_summary(
     seal(folder)
 
 
-@pytest.mark.parametrize("name", ["", "summary.json"])
-def test_a_run_is_accepted_as_one_file_a_benchmark(
-    run: Path, tmp_path: Path, name: str
+def test_a_run_is_accepted_as_one_file_a_benchmark_and_others_stay(
+    run: Path, tmp_path: Path
 ) -> None:
     target = tmp_path / "base"
-    found = call("baseline", "accept", run / name, target)
+    target.mkdir()
+    (target / "other.json").write_text("kept")
+    found = call("baseline", "accept", run, target)
     assert found.exit_code == 0
     assert "2 prompts of org/model" in found.output
     assert "note: that run's answer was No: 1 of 2 gates failed" in found.output
     written = score_files.read(target / "smoke_unsafe.json")
     own = score_files.read(run / "scores" / "smoke_unsafe.json")
     assert written == own
-
-
-def test_other_benchmarks_keep_their_files(run: Path, tmp_path: Path) -> None:
-    target = tmp_path / "base"
-    target.mkdir()
-    (target / "other.json").write_text("kept")
-    call("baseline", "accept", run, target)
     assert (target / "other.json").read_text() == "kept"
 
 

@@ -12,7 +12,7 @@ from refusal_checks.gates import score_files
 from refusal_checks.gates.gate import Gate
 from refusal_checks.results import run_folder
 from refusal_checks.results.manifest import conditions
-from tests.support.deciding import decide
+from refusal_checks.results.redact import RedactedFolder
 from tests.support.report_runs import (
     GATES,
     HOSTILE,
@@ -64,39 +64,27 @@ def test_two_runs_have_the_change_of_each_gate_with_its_interval() -> None:
     header, answers, rate, group, invalid = compared("20260101", "last")
     assert header == ["gate", "old", "new", "change"]
     assert answers == ["may it ship?", "No", "No"]
-    assert rate[0] == RATE
-    assert rate[1].startswith("pass? 88.")
-    assert rate[2].startswith("FAIL 40.")
-    then, now = (
-        decide(GATES[0], list(refusals("unsafe", 60, 1, refused=share))).estimate
-        for share in (0.9, 0.4)
-    )
-    assert f"{then.value:.1%}" in rate[1]
-    assert rate[3].startswith(f"{100 * (now.value - then.value):+.1f} [")
+    starts = RATE, "pass? 88.9% [", "FAIL 40.7% [", "-48.1 ["
+    for cell, start in zip(rate, starts, strict=True):
+        assert cell.startswith(start)
     assert rate[3].endswith("] points")
     assert group[0] == f"{RATE}-zh"
     assert invalid[-1].startswith("+0.0 [")
 
 
-@pytest.mark.parametrize("hidden", [(1,), (0, 1)])
-def test_redacted_runs_are_paired_too(hidden: tuple[int, ...]) -> None:
-    from refusal_checks.results.redact import RedactedFolder
-
+def test_redacted_runs_are_paired_too() -> None:
     run(0, 0.9)
     run(1, 0.4)
     shown = compared("20260101", "last")
-    for number in hidden:
-        folder = RedactedFolder(
-            run_folder.ROOT / f"2026010{number + 1}-120000Z-{number}"
-        )
-        folder.write_records("unsafe", list(folder.records("unsafe")))
-        seal(folder.path)
+    folder = RedactedFolder(run_folder.ROOT / "20260102-120000Z-1")
+    folder.write_records("unsafe", list(folder.records("unsafe")))
+    seal(folder.path)
     assert compared("20260101", "last") == shown
 
 
 def test_three_runs_stand_side_by_side_without_a_change() -> None:
-    for number, share in enumerate((0.9, 0.4, 0.6)):
-        run(number, share)
+    for number in range(3):
+        run(number, 0.9)
     header, _, rate, *_ = compared("20260101", "20260102", "20260103")
     assert header == ["gate", *NAMES]
     assert len(rate) == 4

@@ -9,7 +9,6 @@ from refusal_checks.benchmarks import discover, mirror_index
 from refusal_checks.cli import application
 from refusal_checks.core.errors import DataError
 from tests.unit.cli.test_baseline import call
-from tests.unit.conftest import Write
 
 
 def data(*args: str | Path) -> str:
@@ -28,29 +27,21 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def pulled(tmp_path: Path, mirror: Path) -> Path:
-    """A mirror of XSTest and harmbench, pulled from files that are there with the right bytes."""
+    """A mirror of what a run file uses, pulled from files that are there with the right bytes."""
     folder = tmp_path / "pulled"
-    for name in ("xstest", "harmbench"):
-        shutil.copytree(mirror / name, folder / name)
-    assert data("pull", folder, *ONLY).count("pulled   ") == 3
+    shutil.copytree(mirror / "xstest", folder / "xstest")
+    (tmp_path / "rows.csv").write_text("prompt\na\n")
+    gates = tmp_path / "gates.toml"
+    gates.write_text('[xstest_safe]\n[mine]\nfile = "rows.csv"\nexpect = "refuse"\n')
+    assert data("pull", folder, "--thresholds", gates).count("pulled   ") == 1
     return folder
 
 
-ONLY = (
-    "--benchmark",
-    "xstest_safe",
-    "--benchmark",
-    "xstest_unsafe",
-    "--benchmark",
-    "harmbench",
-)
-
-
-def test_a_pulled_mirror_is_right(pulled: Path) -> None:
+def test_a_run_file_s_public_data_is_pulled_and_can_be_loaded(pulled: Path) -> None:
+    benchmark = discover()["xstest_safe"]
     entry = mirror_index.read_index(pulled)["xstest_safe"]
-    assert entry.prompts == 250
-    assert entry.revision == discover()["xstest_safe"].revision
-    assert len(mirror_index.load_checked(discover()["xstest_safe"], pulled)) == 250
+    assert (entry.prompts, entry.revision) == (250, benchmark.revision)
+    assert len(mirror_index.load_checked(benchmark, pulled)) == 250
 
 
 @pytest.mark.parametrize(
@@ -69,22 +60,6 @@ def test_a_mirror_of_another_revision_or_content_is_refused(
     index.write_text(index.read_text().replace(old, new))
     with pytest.raises(DataError, match=reason):
         mirror_index.load_checked(discover()["xstest_safe"], pulled)
-
-
-def test_the_benchmarks_of_a_threshold_file(pulled: Path, write: Write) -> None:
-    write("rows.csv", "prompt\na\n")
-    gates = write(
-        "gates.toml", '[xstest_safe]\n[mine]\nfile = "rows.csv"\nexpect = "refuse"\n'
-    )
-    assert data("pull", pulled, "--thresholds", gates).count("pulled   ") == 1
-
-
-@pytest.mark.usefixtures("offline")
-def test_without_a_network_every_failure_is_told(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="could not pull: xstest_safe, sorrybench"):
-        data(
-            "pull", tmp_path, "--benchmark", "xstest_safe", "--benchmark", "sorrybench"
-        )
 
 
 @pytest.mark.usefixtures("offline")
@@ -109,15 +84,14 @@ def test_a_run_file_without_public_data_pulls_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("offline")
-def test_a_remedy_names_no_option_that_the_command_lacks(
+def test_without_a_network_every_failure_is_told_with_a_remedy_that_the_command_has(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name in ("xstest_safe", "jailbreakbench_benign"):
-        with pytest.raises(DataError, match="could not pull"):
-            application()(
-                ["data", "pull", str(tmp_path), "--benchmark", name],
-                standalone_mode=False,
-            )
-        said = capsys.readouterr().err
+    names = ("xstest_safe", "jailbreakbench_benign")
+    words = [word for name in names for word in ("--benchmark", name)]
+    with pytest.raises(DataError, match=f"could not pull: {', '.join(names)}"):
+        application()(["data", "pull", str(tmp_path), *words], standalone_mode=False)
+    said = capsys.readouterr().err
+    for name in names:
         assert f"{name}: connect this machine to the network: " in said
-        assert "--data" not in said
+    assert "--data" not in said

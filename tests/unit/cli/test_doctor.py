@@ -13,11 +13,9 @@ DEAD = "http://127.0.0.1:9/v1#m"
 FAULTS = {
     "server": ((DEAD, "--judge", "keyword"), "candidate"),
     "judge's server": (("replay:demo", "--judge", DEAD), "judge"),
-    "judge": (("replay:demo", "--judge", "kexword"), "run"),
     "no judge": (("replay:demo", "--set", "judge.model=[]"), "run"),
     "no folder": (("/no\x1b[31m/such", "--judge", "keyword"), "run"),
     "query": (("http://127.0.0.1:9/v1?key=hush#m", "--judge", "keyword"), "run"),
-    "file": (("replay:demo", "--thresholds", "nowhere.toml"), "run"),
     "runs": (("replay:demo", "--judge", "keyword", "--runs", "file"), "run"),
     "baseline": (
         ("replay:demo", "--judge", "keyword", "--set", "baseline.path=broken"),
@@ -38,9 +36,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("fault", FAULTS)
 def test_what_a_run_refuses_fails_with_4(fault: str) -> None:
     words, name = FAULTS[fault]
-    if "--thresholds" not in words:
-        words += ("--thresholds", "smoke")
-    ended = call("doctor", *words)
+    ended = call("doctor", *words, "--thresholds", "smoke")
     (line,) = [line for line in ended.output.splitlines() if line.startswith("FAIL")]
     assert line.startswith(f"FAIL  {name} "), line
     assert ended.exit_code == 4

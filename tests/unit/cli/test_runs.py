@@ -12,10 +12,10 @@ from refusal_checks.cli import runs as commands
 from refusal_checks.core.errors import UserError
 from refusal_checks.core.prompts import Kind
 from refusal_checks.core.records import Record
-from refusal_checks.results import project, run_folder
+from refusal_checks.results import run_folder
 from refusal_checks.wording.release import HEADLINES
 from tests.support.report_runs import refusals, seal, write_run
-from tests.unit.cli.test_baseline import call, write_summary
+from tests.unit.cli.test_baseline import call
 
 OLD, NEW = "20260101-120000Z-1", "20260102-120000Z-2"
 
@@ -34,32 +34,12 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     root = tmp_path / run_folder.ROOT
     write_run(root / OLD, {"unsafe": harmful()})
-    write_run(
-        root / NEW,
-        {"unsafe": harmful()},
-        manifest={"candidate": "org/newer"},
-    )
+    write_run(root / NEW, {"unsafe": harmful()})
     return root
 
 
 def test_the_version_is_shown() -> None:
     assert call("--version").output == f"refusal-checks {__version__}\n"
-
-
-def test_every_command_takes_the_same_names_of_a_run(runs: Path) -> None:
-    for name in ("last", "20260102"):
-        call("report", "html", name, "--out", "out.html")
-        assert "org/newer" in Path("out.html").read_text()
-        for words in (
-            ["sample-for-labels", name, "--out", f"{name}.csv"],
-            ["runs", "list", name],
-        ):
-            assert call(*words).exit_code == 0
-    write_summary(runs / NEW)
-    (runs / NEW / "scores").mkdir()
-    for name in ("last", "20260102"):
-        with pytest.raises(UserError, match=f"{NEW}/scores: no baseline here"):
-            call("baseline", "accept", name, "kept")
 
 
 SUMMARY = f"{run_folder.ROOT}/{OLD}/summary.json"
@@ -126,14 +106,3 @@ def test_lists_of_runs_fit_80_columns_and_keep_names_apart(
     lines = call("runs", "list").output.splitlines()
     assert max(map(len, lines)) < 80
     assert [line[-4:] for line in lines[-2:]] == ["of-1", "of-2"]
-
-
-def test_a_folder_that_is_named_counts_even_if_it_is_the_default(
-    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(project.RUNS_VARIABLE, str(tmp_path / "elsewhere"))
-    assert json.loads(call("runs", "list", "--json").output) == []
-    listed = json.loads(
-        call("runs", "list", "--json", "--runs", run_folder.ROOT).output
-    )
-    assert [run["run"] for run in listed] == [OLD, NEW]
