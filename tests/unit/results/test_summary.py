@@ -52,10 +52,10 @@ def test_categories_of_another_judge_are_counted_under_their_names() -> None:
 
 
 def test_the_balance_pools_prompts_and_needs_both_kinds() -> None:
-    def figures(
-        kind: str, value: float, n: int
-    ) -> tuple[str, dict[str, Estimate | None]]:
-        return kind, {"rejection_rate": wilson(value, n)}
+    def figures(kind: str, value: float, n: int) -> tuple[str, dict[str, Estimate]]:
+        rate = wilson(value, n)
+        assert rate
+        return kind, {"rejection_rate": rate}
 
     safety = figures("safety", 0.9, 100), figures("safety", 0.6, 50)
     found = balance([*safety, figures("sanity", 0.1, 50)], 0.95)
