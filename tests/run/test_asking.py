@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 from refusal_checks.judges.prompt_metadata import EXAMPLE
-from tests.support.fake_server import Body, FakeServer
-from tests.support.project import EACH, KEYWORD, REUSE, Project, careless, well_behaved
+from tests.support.project import EACH, KEYWORD, REUSE, Project, careless
+
+OTHER_PROMPT = "{{ request }} / {{ answer }} / {{ marker }}"
 
 
 def sampled(project: Project) -> Counter[tuple[str, int]]:
@@ -32,13 +33,6 @@ def test_each_answer_and_verdict_is_asked_for_once(project: Project) -> None:
     assert manifest.data["smoke_safe"].prompts == 80
 
 
-def test_only_what_is_selected_is_evaluated(project: Project) -> None:
-    project.evaluate(only="smoke_unsafe")
-    assert len(project.asked(judge=False)) == 80
-    assert project.evaluate(only="zh", store_fresh=True).counts == {"passed": 1}
-    assert len(project.asked(judge=False)) == 2 * 80
-
-
 def test_what_is_stored_is_not_asked_for_again(project: Project) -> None:
     project.evaluate(only="smoke_safe")
     first = len(project.server.requests)
@@ -48,22 +42,11 @@ def test_what_is_stored_is_not_asked_for_again(project: Project) -> None:
     project.evaluate(only="smoke_safe", sampling_samples=5, **REUSE)
     assert list(sampled(project).values()) == [1] * 5 * 80
     assert {body["n"] for body in project.asked(judge=False)} == {2, 3}
-
-
-def test_another_judge_prompt_or_a_fresh_run_asks_anew(project: Project) -> None:
-    project.evaluate(only="smoke_safe")
-    first = len(project.server.requests)
-    project.write(
-        "mine.md",
-        f"{EXAMPLE}\n===== user =====\n{{{{ request }}}} / {{{{ answer }}}} / {{{{ marker }}}}",
-    )
     project.server.requests.clear()
+    project.write("mine.md", f"{EXAMPLE}\n===== user =====\n{OTHER_PROMPT}")
     project.evaluate(only="smoke_safe", judge_prompt="mine.md", **REUSE)
     assert not project.asked(judge=False)
-    assert len(project.asked(judge=True)) == 2 * EACH
-    project.server.requests.clear()
-    project.evaluate(only="smoke_safe", store_fresh=True)
-    assert len(project.server.requests) == first
+    assert len(project.asked(judge=True)) == 2 * EACH, "another judge's"
 
 
 def test_a_breached_gate_names_its_offenders(project: Project) -> None:
@@ -80,38 +63,19 @@ def test_a_breached_gate_names_its_offenders(project: Project) -> None:
     assert "\x1b" not in found.said
 
 
-class Filtering(FakeServer):
-    """Its filter ends the first answer to each prompt."""
-
-    is_strict = True
-
-    def _choice(self, index: int, said: str | Body) -> Body:
-        choice = super()._choice(index, said)
-        if self.is_strict and index == 0:
-            choice["finish_reason"] = "content_filter"
-        return choice
-
-
 def test_an_answer_that_a_filter_ended_is_asked_for_again_on_request(
     project: Project,
 ) -> None:
-    with Filtering(well_behaved) as server:
-        run = {
-            "candidate_model": f"{server.url}#fake",
-            "only": "smoke_safe",
-            **KEYWORD,
-            **REUSE,
-        }
-        project.evaluate(**run).says("invalid in smoke_safe: 80 filtered answer")
-        asked = len(server.requests)
-        project.evaluate(**run)
-        assert len(server.requests) == asked
-        server.is_strict = False
-        retried = project.evaluate(**run, store_retry_unfinished=True)
-        assert retried.counts == {"passed": 1}
-        assert len(server.requests) == asked + 80
-        project.evaluate(**run)
-        assert len(server.requests) == asked + 80
+    project.server.finish_reason = "content_filter"
+    run = {"only": "smoke_safe", **KEYWORD, **REUSE}
+    project.evaluate(**run).says("invalid in smoke_safe: 160 filtered answer")
+    project.server.finish_reason = "stop"
+    project.server.requests.clear()
+    project.evaluate(**run)
+    assert not project.server.requests
+    retried = project.evaluate(**run, store_retry_unfinished=True)
+    assert retried.counts == {"passed": 1}
+    assert len(project.server.requests) == EACH
 
 
 def test_a_limit_takes_a_part_and_is_in_the_manifest(project: Project) -> None:

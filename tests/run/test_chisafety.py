@@ -154,41 +154,6 @@ def test_multiple_choice_counts_agreed_questions_and_refusals(chinese: Project) 
     found.says("verdict: refusal; the right one is ")
 
 
-def test_a_user_s_key_replaces_the_package_s(
-    chinese: Project,
-) -> None:
-    rows = [{"id": prompt.id, "response": "A"} for prompt in prompts("chisafety_mcq")]
-    chinese.write_rows("answers.jsonl", rows)
-    chinese.write("mine.csv", "id,answer,agreed\n1,A,1\n2,A,0\n3,B,1\n")
-    run = {"candidate_model": "replay:answers.jsonl", **KEYWORD}
-    for items, figure in (("agreed", (50.0, 2)), ("all", (66.7, 3))):
-        found = chinese.evaluate(
-            "choice.toml",
-            multiple_choice_key="mine.csv",
-            multiple_choice_items=items,
-            **run,
-        )
-        assert figures(found)["chisafety_mcq-accuracy"][:2] == figure
-
-
-def test_a_judge_reads_the_options_that_rules_leave(chinese: Project) -> None:
-    def by_length(body: Body) -> list[str]:
-        """Long requests are answered in words, which the judge reads as B if there are only two."""
-        text = body["messages"][-1]["content"]
-        if "response_format" in body:
-            choice = "none" if "\nC. " in text else "B"
-            return [json.dumps({"choice": choice, "analysis": "it says so"})]
-        return ["看下来，B那条要紧些。" if len(text) > 120 else "选A"]
-
-    chinese.server.answer = by_length
-    found = chinese.evaluate("choice.toml", only="accuracy", sampling_samples=1)
-    words = [p for p in prompts("chisafety_mcq") if len(p.request) > 120]
-    unread = sum("\nC. " in p.request for p in words)
-    read = [1567 - len(words), len(words) - unread]
-    assert min(*read, unread) > 0
-    found.says("{} read by rules, {} by the judge".format(*read))
-
-
 @pytest.mark.parametrize("is_right", [True, False])
 def test_a_judge_that_reads_choices_is_checked_on_known_ones(
     chinese: Project, is_right: bool
@@ -215,8 +180,11 @@ def test_a_judge_that_reads_choices_is_checked_on_known_ones(
     assert found.result.judge
     assert found.result.judge.is_trusted is is_right
     assert ("error" in found.counts) is not is_right
-    if not is_right:
-        found.says("judge multiple_choice specificity *choices read as the answer")
+    found.says(
+        "100 read by rules, 0 by the judge"
+        if is_right
+        else "judge multiple_choice specificity *choices read as the answer"
+    )
 
 
 def test_letters_are_scored_by_their_probabilities(chinese: Project) -> None:

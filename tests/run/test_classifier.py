@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -60,38 +60,27 @@ def test_a_classifier_on_a_server_judges_a_run(
 ENGLISH = FORM + 'languages = ["en"]\n'
 
 
-def lenient(text: str) -> dict[str, float]:
-    """Takes every answer for a refusal."""
-    return {"Non-refusal": 0.04, "Refusal": 0.96}
-
-
-@pytest.mark.parametrize(
-    ("reads", "failed"), [(knowing, set()), (lenient, {"specificity", "injection"})]
-)
 def test_a_judge_of_english_is_checked_in_english_and_reads_nothing_else(
-    project: Project, reads: Callable[[str], dict[str, float]], failed: set[str]
+    project: Project, classifier: FakeServer
 ) -> None:
     def in_chinese(body: Body) -> list[str]:
         return ["对不起，这件事会伤害别人，所以我不能帮你做。"] * body["n"]
 
     project.thresholds(THRESHOLDS + ENGLISH)
     project.server.answer = in_chinese
-    with FakeServer(classify=reads, models=["encoder"]) as server:
-        found = project.evaluate(judge_model=f"{server.url}#encoder")
-    judge = found.result.judge
-    assert judge
-    assert {each.figure for each in judge.checks if each.mark == "FAIL"} == failed
+    found = project.evaluate(judge_model=f"{classifier.url}#encoder")
     found.says(
         "judge sensitivity * [[]*[]], n = * in en; must be",
         "judge invalid_rate 0.0% [[]*[]], n = * in en; must be",
     )
-    assert judge.measured == {"en"}
+    assert found.result.judge
+    assert found.result.judge.is_trusted
+    assert found.result.judge.measured == {"en"}
     gates = {name: end for name, end in found.tests.items() if "judge" not in name}
     assert gates
     assert "passed" not in gates.values()
-    if not failed:
-        record = next(found.result.records("smoke_unsafe"))
-        assert record.judgement.in_words == Reason.OTHER_LANGUAGE
+    record = next(found.result.records("smoke_unsafe"))
+    assert record.judgement.in_words == Reason.OTHER_LANGUAGE
 
 
 def test_a_refusal_must_be_surer_where_it_is_wanted_and_other_thresholds_ask_nothing(
@@ -107,33 +96,13 @@ def test_a_refusal_must_be_surer_where_it_is_wanted_and_other_thresholds_ask_not
         asked = len(read_by(classifier))
         loose = project.evaluate(judge_thresholds={"refuse": 0.7}, **judge, **REUSE)
         again = len(read_by(classifier)) - asked
-    rates = {
-        name: verdict.estimate and verdict.estimate.value
-        for name, verdict in strict.result.verdicts.items()
-    }
-    assert rates["smoke_unsafe-rejection_rate"] == 0
-    assert rates["smoke_safe-rejection_rate"] == 1
-    unsafe = next(strict.result.records("smoke_unsafe"))
-    assert unsafe.judgement.in_words == "compliance"
-    assert unsafe.judgement.rationale == (
-        "refused with probability 0.70 (a refusal from 0.9 on)"
-    )
+    figures = strict.result.figures
+    assert figures["smoke_unsafe"]["rejection_rate"].value == 0
+    assert figures["smoke_safe"]["rejection_rate"].value == 1
     assert loose.tests["smoke_unsafe-rejection_rate"] == "passed"
     assert again == 0, "verdicts are stored with their probability"
     used = [run.summary["manifest"]["judge_thresholds"] for run in (strict, loose)]
     assert used == ["refuse 0.9, answer 0.5", "refuse 0.7, answer 0.5"]
-
-
-def test_a_classifier_votes_beside_a_judge_that_writes(
-    project: Project, classifier: FakeServer
-) -> None:
-    project.thresholds(THRESHOLDS + FORM.replace("[judge.check]", ""))
-    found = project.evaluate(judge_model=[classifier.url, project.model])
-    assert found.counts == {"passed": 3}
-    assert len(project.asked(judge=True)) == len(read_by(classifier))
-    votes = next(found.result.records("smoke_unsafe")).votes
-    assert [vote.judge for vote in votes] == [classifier.url, project.model]
-    found.says("judges disagree on 0 of ")
 
 
 URL = "the classifier's server"
@@ -192,8 +161,14 @@ DECLARED = {"format": "{request} {answer}", "refusal_label": "yes"}
             {"candidate_model": "enc"},
             "candidate.model enc: a classifier writes no answers; name it with judge.model",
         ),
+        (
+            ["keyword"],
+            FORM,
+            {},
+            {},
+            "leave out [[]judge.classifier], or name a classifier",
+        ),
     ],
-    ids=lambda value: None,
 )
 def test_wrong_settings_of_a_classifier_end_before_anything_starts(
     project: Project,
@@ -210,9 +185,3 @@ def test_wrong_settings_of_a_classifier_end_before_anything_starts(
     named = [url if judge is URL else judge for judge in judges]
     project.refuses(message, judge_model=named, **keys)
     assert not classifier.requests
-
-
-def test_a_table_for_classifiers_needs_one(project: Project) -> None:
-    project.thresholds(SAFE_GATE + FORM)
-    project.refuses("leave out [[]judge.classifier], or name a classifier")
-    assert not project.server.requests

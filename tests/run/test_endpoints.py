@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.support import hosted
-from tests.support.fake_server import RESET, STALL, Body, FakeServer, Fault, Rule
+from tests.support.fake_server import RESET, STALL, FakeServer, Fault, Rule
 from tests.support.project import (
     REUSE,
     SAFE_GATE,
@@ -18,7 +18,6 @@ from tests.support.project import (
     requests,
     well_behaved,
 )
-from tests.support.tiny_proxy import TinyProxy
 
 SAFE = {"only": "rejection"}
 EVERY_WAY: Sequence[Fault] = (
@@ -65,27 +64,6 @@ def test_what_fails_in_every_way_is_counted_apart_and_asked_for_again(
     assert len(sanity.asked(judge=True)) == 2 * len(failing)
 
 
-def test_a_key_that_is_revoked_during_a_run_is_named_by_its_variable(
-    sanity: Project,
-) -> None:
-    sanity.server.failing = dict.fromkeys(PROMPTS, 401)
-    found = sanity.evaluate(**SAFE)
-    assert found.counts == {"error": 1}
-    found.says("set REFUSAL_CHECKS_CANDIDATE_API_KEY (or OPENAI_API_KEY) to a key*401")
-
-
-def test_verdicts_that_failed_are_asked_for_again(sanity: Project) -> None:
-    sanity.server.failing = {"#judge": 503}
-    found = sanity.evaluate(**SAFE)
-    assert found.counts == {"error": 1}
-    found.says("invalid in smoke_safe: 160 judge error (of 160 answers)")
-    sanity.server.failing = {}
-    sanity.server.requests.clear()
-    assert sanity.evaluate(**SAFE).counts == {"passed": 1}
-    assert not sanity.asked(judge=False)
-    assert len(sanity.asked(judge=True)) == 160
-
-
 def test_the_cost_is_in_the_manifest_and_in_a_line(sanity: Project) -> None:
     sanity.server.cached = 3
     found = sanity.evaluate(**SAFE)
@@ -103,40 +81,6 @@ def test_the_cost_is_in_the_manifest_and_in_a_line(sanity: Project) -> None:
     assert (judge["requests"], judge["verdicts"], judge["cached"]) == (160, 160, 480)
     each = round((judge["prompt"] + judge["output"]) / 160)
     found.says(f"tokens: candidate * in 80 requests; judge *, {each} for each verdict")
-
-
-def test_what_a_server_lacks_is_done_without_said_once_and_recorded(
-    sanity: Project,
-) -> None:
-    def answer(body: Body) -> list[str]:
-        """Judges what looks like a judge's prompt, as no schema says so."""
-        if len(body["messages"]) > 1:
-            return well_behaved({**body, "response_format": {}})
-        return well_behaved(body)
-
-    lacks = {"refuses": ["top_k"], "ignores": ["n", "response_format"]}
-    with FakeServer(answer, **lacks) as server:  # type: ignore[arg-type]
-        model = f"{server.url}#fake"
-        run = {"candidate_model": model, "judge_model": model, **SAFE}
-        found = sanity.evaluate(**run)
-        assert found.counts == {"passed": 1}
-        assert found.said.count(f"candidate {model}: top_k 20 left out, because") == 1
-        assert f"judge {model}: " not in found.said, "its top_k is 0"
-        assert len(server.requests) == 80 * 2 + 80 * 2
-        sanity.evaluate(**run, **REUSE)
-        assert len(server.requests) == 80 * 2 + 80 * 2
-    servers = found.summary["execution"]["servers"]
-    assert servers["candidate"][model] == {"left_out": ["top_k"], "answers_as": ""}
-
-
-def test_a_server_behind_a_proxy(sanity: Project) -> None:
-    url = "http://model.example/v1"
-    with TinyProxy(sanity.server.port) as relay:
-        sanity.setenv("HTTP_PROXY", relay.url)
-        run = {"candidate_model": url, "judge_model": url, "sampling_samples": 1}
-        assert sanity.evaluate(**run, **SAFE).counts == {"passed": 1}
-    assert all(f" {url}/" in line for line in relay.asked)
-    assert len(sanity.server.requests) == 160
 
 
 class Service(NamedTuple):
@@ -175,7 +119,8 @@ def test_a_hosted_service_is_gated_and_what_it_refuses_is_said(
     with FakeServer(well_behaved, ignores=service.ignores) as server:
         server.rule = service.rule
         model = f"{server.url}#fake"
-        run = {"candidate_model": model, "judge_model": model, **SAFE}
+        models = {"candidate_model": model, "judge_model": model}
+        run = {**models, **SAFE, "sampling_samples": 1}
         found = sanity.evaluate(reports_markdown="comment.md", **run)
         assert found.counts == {"passed": 1}
         for body in server.requests:
@@ -194,9 +139,9 @@ def test_a_hosted_service_is_gated_and_what_it_refuses_is_said(
             f"{name} {values[name]}" for name in service.refused if name in values
         ]
         said = f"{role} {model}: {' and '.join(left_out)} left out, because"
-        assert (said in again.said) is bool(left_out)
+        assert again.said.count(said) == bool(left_out)
         assert {*service.refused} <= {*servers[role][model]["left_out"]}
-    lost = f"invalid in smoke_safe: {2 * service.filtered} filtered answer"
+    lost = f"invalid in smoke_safe: {service.filtered} filtered answer"
     assert (lost in again.said) is bool(service.filtered)
 
 
@@ -209,14 +154,6 @@ def test_servers_that_cannot_be_asked_are_named_before_the_run(sanity: Project) 
     )
     sanity.server.rule = hosted.openrouter_strict
     sanity.refuses("HTTP 404: No endpoints found that can handle the requested")
-    sanity.refuses("start the server", candidate_model="http://127.0.0.1:9/v1")
-    with FakeServer(api_key="secret") as server:
-        sanity.refuses(
-            "REFUSAL_CHECKS_CANDIDATE_API_KEY*401", candidate_model=server.url
-        )
-    with FakeServer(models=["a", "b"]) as server:
-        named = f"{server.url}#c"
-        sanity.refuses("name one of its models (a, b)", candidate_model=named)
     with FakeServer(models=["a\ud800"]) as server:  # half a character
         for url in (server.url, f"{server.url}#b"):
             sanity.refuses(server.url, candidate_model=url)

@@ -1,5 +1,6 @@
 """What a run is told, made from its spec: names of candidates, judges, engines, folders."""
 
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -7,16 +8,11 @@ import pytest
 
 from refusal_checks import RunSpec
 from refusal_checks.core.errors import UserError
-from refusal_checks.models.identity import describe_model
-from refusal_checks.models.model_names import Attached, Served
+from refusal_checks.models.identity import describe_model, model_identity
+from refusal_checks.models.model_names import Served
 from refusal_checks.run.inputs import Folders, choose_folders, read_inputs
-from refusal_checks.run.named_models import (
-    read_candidate,
-    read_judges,
-    require_engine,
-)
-
-ATTACHED = Attached("there", "http://there/v1", "model")
+from refusal_checks.run.named_models import read_candidate, read_judges
+from tests.toy_model import MODEL_DIR
 
 
 def spec_of(**values: object) -> RunSpec:
@@ -33,13 +29,7 @@ def spec_of(**values: object) -> RunSpec:
 
 @pytest.mark.parametrize(
     ("written", "name"),
-    [
-        ("org/a", "a"),
-        ("/data/xstest/b/", "b"),
-        ("http://x/v1#m", "m"),
-        ("http://x/v1", "v1"),
-        ("/", "/"),
-    ],
+    [("/data/xstest/b/", "b"), ("http://x/v1#m", "m"), ("/", "/")],
 )
 def test_a_candidate_is_named_by_the_end_of_its_path(written: str, name: str) -> None:
     assert spec_of(candidate_model=written).candidate.title == name
@@ -52,6 +42,22 @@ def test_several_candidates_are_told_how_to_run() -> None:
         UserError, match=r"name one model.*for model in A B; do refusal"
     ):
         spec_of(candidate_model=["org/a", "org/b"])
+
+
+def test_each_run_reads_the_files_of_a_model_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Training may go on between two runs of one process."""
+    monkeypatch.chdir(tmp_path)
+    model = shutil.copytree(MODEL_DIR, tmp_path / "model")
+    spec = spec_of(candidate_model=str(model))
+    identities = set()
+    for text in ("one", "two"):
+        (model / "generation_config.json").write_text(text)
+        identities.add(
+            model_identity(read_inputs(spec, choose_folders(spec)).candidate)
+        )
+    assert len(identities) == 2
 
 
 def test_a_program_replaces_that_of_vllm() -> None:
@@ -79,17 +85,6 @@ def test_a_key_of_several_models_is_for_all_or_for_each(
     assert read == variables
     one = spec_of(candidate_model=TWO[0], candidate_template_variables={"a": 1})
     assert describe_model(read_candidate(one))["template_kwargs"] == {"a": 1}
-
-
-def test_a_program_may_be_named_where_one_model_is_started() -> None:
-    spec = spec_of(engine_command="serve it")
-    require_engine(spec, [ATTACHED, Served("m", "m")])
-
-
-def test_several_verdicts_are_asked_of_a_model_beside_a_rule() -> None:
-    judges = ["keyword", "http://h/v1#m"]
-    spec = spec_of(judge_model=judges, judge_temperature=0.6, judge_samples=3)
-    assert [judge.name for judge in read_judges(spec)] == judges
 
 
 @pytest.mark.parametrize(
