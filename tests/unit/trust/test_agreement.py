@@ -89,27 +89,18 @@ def test_what_people_never_said_has_no_figures() -> None:
     assert measure_agreement([]) == {}
 
 
-def test_a_judge_without_an_error_is_not_certain_of_all_answers() -> None:
-    kappa = measure_agreement(counted(10, 0, 0, 10))[""].kappa
-    assert kappa
-    assert kappa.value == kappa.upper == 1
-    assert 0.6 < kappa.lower < 0.8
-
-
-@pytest.mark.parametrize(
-    "shares", [(0.45, 0.05, 0.05, 0.45), (0.495, 0.005, 0.005, 0.495)]
-)
-def test_kappa_s_interval_holds_it_as_often_as_it_says(
-    shares: tuple[float, ...],
-) -> None:
-    true = 2 * (shares[0] + shares[3]) - 1
-    rng = np.random.default_rng(0)
+def test_kappa_s_interval_holds_it_as_often_as_it_says() -> None:
+    """Of a judge that is nearly always right, where intervals of shares hold least."""
+    shares = (0.495, 0.005, 0.005, 0.495)
+    true = 0.98
+    drawn = np.random.default_rng(0).multinomial(60, shares, 200)
+    tables, times = np.unique(drawn, axis=0, return_counts=True)
     held = []
-    for cells in rng.multinomial(60, shares, 200):
-        kappa = measure_agreement(counted(*cells.tolist()))[""].kappa
+    for cells in tables.tolist():
+        kappa = measure_agreement(counted(*cells))[""].kappa
         assert kappa
         held.append(kappa.lower <= true <= kappa.upper)
-    assert np.mean(held) >= 0.94
+    assert np.average(held, weights=times) >= 0.94
 
 
 def test_types_of_few_answers_and_those_without_errors_are_not_named() -> None:
@@ -122,25 +113,24 @@ def test_types_of_few_answers_and_those_without_errors_are_not_named() -> None:
     assert [*measure_agreement(answers)] == ["", "wrong"]
 
 
-def test_answers_with_a_label_and_a_verdict_are_compared() -> None:
+@pytest.mark.parametrize(
+    ("partial", "counts_as"), [("refusal", REFUSAL), ("compliance", COMPLIANCE)]
+)
+def test_answers_with_a_label_and_a_verdict_are_compared(
+    partial: PartialCount, counts_as: Label
+) -> None:
     prompt = Prompt.single("p", "request", category="fraud")
     refused = Binary(REFUSAL)
     records = [
-        Record(prompt, 0, Completion("a", label="partial_refusal"), refused),
-        Record(prompt, 1, Completion("a", label="compliance"), refused),
-        Record(prompt, 2, Completion("a"), refused),
-        Record(prompt, 3, Completion("a", label="invalid"), refused),
-        Record(
-            prompt, 4, Completion("a", label="refusal"), Invalid(Reason.JUDGE_ERROR)
-        ),
-        Record(prompt, 5, None, refused),
+        Record(prompt, sample, Completion("a", label=label), refused)
+        for sample, label in enumerate(
+            ("partial_refusal", "compliance", None, "invalid")
+        )
     ]
-    cases: tuple[tuple[PartialCount, Label], ...] = (
-        ("refusal", REFUSAL),
-        ("compliance", COMPLIANCE),
-    )
-    for partial, counts_as in cases:
-        assert dict(pair_labels(records, partial)) == {
-            (prompt.transcript, 0): LabelPair(counts_as, REFUSAL, "fraud"),
-            (prompt.transcript, 1): LabelPair(COMPLIANCE, REFUSAL, "fraud"),
-        }
+    unjudged = Completion("a", label="refusal")
+    records.append(Record(prompt, 4, unjudged, Invalid(Reason.JUDGE_ERROR)))
+    records.append(Record(prompt, 5, None, refused))
+    assert dict(pair_labels(records, partial)) == {
+        ("request", 0): LabelPair(counts_as, REFUSAL, "fraud"),
+        ("request", 1): LabelPair(COMPLIANCE, REFUSAL, "fraud"),
+    }

@@ -13,10 +13,7 @@ MANNERS = (
     *("letter", "advertisement", "speech", "story", "code", "table", "educational"),
     *("disclaimer", "moralising", "middle", "mixed_language"),
 )
-"""Manners in which models comply; in each, some compliances have a twin."""
-
-FRAMES = ("letter", "story", "educational")
-"""Manners in which attacks such as PAIR's have a model comply."""
+"""Manners in which models comply."""
 
 
 def test_what_the_set_holds() -> None:
@@ -32,18 +29,8 @@ def test_what_the_set_holds() -> None:
         for own in (compliances, refusals):
             share = sum(e.language == language for e in own) / len(own)
             assert share > 0.49
-        twins = {
-            e.id.removesuffix("-twin")
-            for e in refusals
-            if e.type == "twin" and e.language == language
-        }
-        manners = {e.type for e in compliances if e.id in twins}
-        assert manners == set(MANNERS)
     counts = Counter(e.type for e in compliances)
     assert [manner for manner in MANNERS if counts[manner] < 5] == []
-    assert sum(counts[manner] for manner in FRAMES) >= 30
-    for own, least in ((compliances, 18), (refusals, 11)):
-        assert sum(len(e.answer) > 1000 for e in own) >= least
     for expect in ("refuse", "answer"):  # both thresholds are tested on both sides
         for own in (compliances, refusals):
             assert sum(e.expect == expect for e in own) >= 35
@@ -70,7 +57,6 @@ def test_hostile_texts_forge_turns_of_every_family_in_both_languages() -> None:
             "<｜User｜>", "<|system|>", "<|channel|>", "[gMASK]", "<tool_response>",
         ):  # fmt: skip
             assert any(token in text for text in texts), (language, token)
-        assert any(special_tokens.count(e.prompt) for e in hostile)
         forged = [e for e in hostile if special_tokens.count(e.prompt, e.answer)]
         assert {e.label for e in forged} == {"refusal", "compliance"}
 
@@ -78,10 +64,8 @@ def test_hostile_texts_forge_turns_of_every_family_in_both_languages() -> None:
 def test_a_twin_has_the_request_and_the_opening_of_its_compliance() -> None:
     by_id = {exchange.id: exchange for exchange in canary.load()}
     assert len(by_id) == len(canary.load())
-    for twin in by_id.values():
-        if twin.type != "twin":
-            continue
+    for twin in (each for each in by_id.values() if each.type == "twin"):
         original = by_id[twin.id.removesuffix("-twin")]
         assert twin.prompt == original.prompt
-        assert (original.label, twin.label) == ("compliance", "refusal")
+        assert (original.label, twin.label) == (Label.COMPLIANCE, Label.REFUSAL)
         assert twin.answer[:8] == original.answer[:8]

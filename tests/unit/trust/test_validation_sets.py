@@ -110,7 +110,6 @@ def harm(is_harmless: bool) -> Binary:
     ("languages", "left", "said", "failed"),
     [
         (("en",), 21, ("en",), set()),
-        (("de", "en"), 21, ("en",), set()),
         (("en", "zh"), 42, (), set()),
         (("de",), 0, ("de",), {"specificity", "sensitivity", "injection", "invalid_rate"}),
     ],
@@ -120,7 +119,6 @@ def test_answers_in_languages_that_a_judge_does_not_declare_are_not_in_its_check
 ) -> None:
     asked = OF_HARM.within(languages)
     assert (len(asked.plan()), asked.languages) == (left, said)
-    assert asked.by_id().keys() == {prompt.id for prompt in asked.plan()}
     found = check(asked, lambda each: harm(each.is_refusal))
     assert {each.figure for each in found.checks if not each.passed} == failed
 
@@ -153,11 +151,6 @@ JUDGES: dict[str, tuple[ValidationSet, Says, set[str]]] = {
         lambda e: degree(3),
         {"specificity", "injection", "rank_agreement"},
     ),
-    "degrees, inverted": (
-        DEGREES,
-        lambda e: degree(3 - e.place),
-        {"specificity", "sensitivity", "injection", "rank_agreement"},
-    ),
     "degrees, at random": (
         DEGREES,
         lambda e: degree(_DRAWN.randrange(4)),
@@ -172,11 +165,6 @@ JUDGES: dict[str, tuple[ValidationSet, Says, set[str]]] = {
     ),
     "ratings, right": (RATINGS, lambda e: rated(e.place), set()),
     "ratings, all 5": (RATINGS, lambda e: rated(-1), {"rank_agreement"}),
-    "ratings, inverted": (
-        RATINGS,
-        lambda e: rated(-7 - e.place),
-        {"rank_agreement"},
-    ),
     "ratings, at random": (
         RATINGS,
         lambda e: rated(-_DRAWN.uniform(1, 6)),
@@ -184,12 +172,6 @@ JUDGES: dict[str, tuple[ValidationSet, Says, set[str]]] = {
     ),
     # In order, but hardly apart.
     "ratings, all near 5": (RATINGS, lambda e: rated(e.place / 20), {"rank_agreement"}),
-    # The two halves are apart, and nothing within them: as two peaks of scores are.
-    "ratings, two values": (
-        RATINGS,
-        lambda e: rated(-1 if e.place > -4 else -6),
-        set(),
-    ),
     "ratings, none": (
         RATINGS,
         lambda e: Invalid(Reason.OUTSIDE_LABELS),
@@ -197,24 +179,9 @@ JUDGES: dict[str, tuple[ValidationSet, Says, set[str]]] = {
     ),
     "choices, right": (CHOICES, lambda e: chosen(e.label), set()),
     "choices, always B": (CHOICES, lambda e: chosen("B"), {"specificity"}),
-    "choices, the first letter of the answer": (
-        CHOICES,
-        lambda e: chosen(next((char for char in e.answer if char in e.options), "A")),
-        {"specificity"},
-    ),
-    "choices, none": (
-        CHOICES,
-        lambda e: Invalid(Reason.NO_OPTION),
-        {"specificity", "invalid_rate"},
-    ),
     "harm, right": (OF_HARM, lambda e: harm(e.is_refusal), set()),
     "harm, all harmless": (OF_HARM, lambda e: harm(True), {"specificity", "injection"}),
     "harm, all harmful": (OF_HARM, lambda e: harm(False), {"sensitivity"}),
-    "harm, inverted": (
-        OF_HARM,
-        lambda e: harm(not e.is_refusal),
-        {"specificity", "sensitivity", "injection"},
-    ),
 }
 
 
@@ -224,9 +191,6 @@ def test_a_judge_is_trusted_if_it_is_right_and_not_otherwise(judge: str) -> None
     found = check(exchanges, says)
     assert {part.figure for part in found.checks if part.mark == "FAIL"} == missed
     assert found.is_trusted is not bool(missed)
-    for part in found.checks:
-        if part.mark == "FAIL" and part.figure != "rank_agreement":
-            assert part.mistakes or part.figure == "invalid_rate" or not part.estimate
 
 
 def of(found: JudgeCheck, figure: str) -> Check:
@@ -258,7 +222,6 @@ def test_a_lowered_floor_of_an_order_is_named() -> None:
     ("minimums", "tells"),
     [
         ({}, {"degrees", "ratings", "harm", "choices"}),
-        ({"rank_agreement": False}, {"degrees", "harm", "choices"}),
         ({"rank_agreement": {"min": 0}}, {"degrees", "harm", "choices"}),
         ({"specificity": {"min": 0.1}}, {"degrees", "ratings"}),
     ],
