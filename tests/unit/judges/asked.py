@@ -34,6 +34,11 @@ def build(kind: str, client: Client | None = None, **setup: Any) -> Judge:
     return judges.discover()[kind].build(made)
 
 
+async def verdict(judge: Judge, text: str, prompt: Prompt = PROMPT) -> Judgement:
+    answer = Completion(text)
+    return judge.judge_offline(prompt, answer) or await judge.judge(prompt, answer)
+
+
 def ask(
     kind: str,
     server: FakeServer,
@@ -50,11 +55,6 @@ def ask(
     async def run() -> list[Judgement]:
         async with Client(server.url, "fake") as client:
             judge = build(kind, client, **setup)
-            verdicts = []
-            for text in answers:
-                answer = Completion(text)
-                ruled = judge.judge_offline(prompt, answer)
-                verdicts.append(ruled or await judge.judge(prompt, answer))
-            return verdicts
+            return [await verdict(judge, text, prompt) for text in answers]
 
     return asyncio.run(run())

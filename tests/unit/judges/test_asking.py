@@ -9,11 +9,9 @@ import pytest
 from refusal_checks.core import special_tokens
 from refusal_checks.core.judgements import Binary, Judgement, Label, Reason
 from refusal_checks.core.prompts import Message, Prompt
-from refusal_checks.core.records import Completion
 from refusal_checks.core.sampling import JudgeSampling
 from refusal_checks.io.store import content_key
 from refusal_checks.judges.kinds.refusal import CONSISTENT, SCHEMA
-from refusal_checks.judges.rules import LabelsJudge
 from refusal_checks.judges.text_replies import RETRY_TEMPERATURE
 from refusal_checks.models.client.client import Client
 from refusal_checks.run.plan import verdict_key
@@ -86,13 +84,19 @@ def test_what_is_no_verdict_is_invalid_and_asked_for_twice_at_most(
 
 @pytest.mark.parametrize("status", [400, 501])
 def test_a_server_without_schemas_is_asked_without_from_then_on(status: int) -> None:
+    """What is under way when that is found is asked again, too."""
+
+    async def judged(url: str) -> list[Judgement]:
+        async with Client(url, "fake") as client:
+            judge = asked.build("refusal", client, note=notes.append)
+            several = (asked.verdict(judge, str(number)) for number in range(20))
+            return [*await asyncio.gather(*several), await asked.verdict(judge, "last")]
+
     notes: list[str] = []
-    with FakeServer(
-        saying(f"Well.\n```json\n{VERDICT}\n```"), no_schemas=status
-    ) as server:
-        assert ask(server, "a", "b", "c", notes=notes) == [REFUSAL] * 3
-    schemas = [body is not None for body in sent(server, "response_format")]
-    assert schemas == [True, True, False, False, False]
+    fenced = f"Well.\n```json\n{VERDICT}\n```"
+    with FakeServer(saying(fenced), no_schemas=status) as server:
+        assert asyncio.run(judged(server.url)) == [REFUSAL] * 21
+    assert sent(server, "response_format")[-2:] == [None, None]
     (note,) = notes
     assert f"HTTP {status}" in note
 
@@ -109,19 +113,6 @@ def test_a_filter_that_withholds_a_verdict_is_no_server_without_schemas() -> Non
     assert (len(server.requests), notes) == (2, [])
 
 
-def test_what_is_under_way_when_schemas_are_found_missing_is_asked_again_too() -> None:
-    async def judged(url: str) -> list[Judgement]:
-        async with Client(url, "fake") as client:
-            judge = asked.build("refusal", client, note=notes.append)
-            verdicts = (judge.judge(PROMPT, Completion(str(n))) for n in range(20))
-            return await asyncio.gather(*verdicts)
-
-    notes: list[str] = []
-    with FakeServer(saying(VERDICT), no_schemas=400) as server:
-        assert asyncio.run(judged(server.url)) == [REFUSAL] * 20
-    assert len(notes) == 1
-
-
 def test_a_server_that_takes_no_choice_of_schemas_gets_the_plain_one_from_then_on() -> (
     None
 ):
@@ -132,16 +123,6 @@ def test_a_server_that_takes_no_choice_of_schemas_gets_the_plain_one_from_then_o
         body["response_format"]["json_schema"]["schema"] for body in server.requests
     ]
     assert schemas == [CONSISTENT, SCHEMA, SCHEMA]
-    assert notes == []
-
-
-def test_another_reason_to_refuse_is_told_as_it_was_and_forgets_no_schema() -> None:
-    notes: list[str] = []
-    with FakeServer(saying(VERDICT), faults=[404, 400, 400]) as server:
-        broken, found = ask(server, "a", "b", notes=notes)
-    assert "HTTP 404" in broken.detail
-    assert found == REFUSAL
-    assert sent(server, "response_format")[3] is not None
     assert notes == []
 
 
@@ -180,16 +161,13 @@ def test_only_verdicts_on_texts_with_special_tokens_have_other_keys_than_before(
 ):
     judge = asked.build("refusal")
     for answer, is_plain in {
-        "I can't.": True,
         "if a < b: x[0]": True,
         "<b>文字</b>": True,
         ATTACK: False,
-        "[INST]": False,
     }.items():
         plain = content_key(judge.identity, PROMPT.turns, answer)
         key = verdict_key(judge, PROMPT, answer)
         assert (key == plain) is is_plain
-    assert verdict_key(LabelsJudge(), PROMPT, ATTACK)
 
 
 COMPLIES = '{"rationale": "it answers", "category": "none", "verdict": "compliance"}'

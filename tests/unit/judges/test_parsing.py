@@ -47,9 +47,20 @@ def test_an_output_is_read_strictly(row: dict[str, str]) -> None:
     assert said(PARSERS[row["format"]](row["output"])) == row["reading"]
 
 
-@given(st.sampled_from(sorted(PARSERS)), st.text())
+PIECES = [
+    "{", "}", "[", "]", ":", ",", '"', "\\", " ", "not", "1", "null", "none", "refusal",
+    "not refusal", '"verdict"', '"category"', '"refusal"', '"compliance"', '"none"', '"deflection"',
+    "<answer>", "</answer>", "</think>", "\n",
+]  # fmt: skip
+TAGGED = re.compile(r"<answer>\s*(not )?refusal\s*</answer>")
+
+
+@given(
+    st.sampled_from(sorted(PARSERS)),
+    st.text() | st.lists(st.sampled_from(PIECES)).map("".join),
+)
 def test_any_other_text_is_invalid(name: str, text: str) -> None:
-    if text.strip().lower() not in ("yes", "no"):
+    if text.strip().lower() not in ("yes", "no") and not TAGGED.search(text):
         assert isinstance(PARSERS[name](text), Invalid)
 
 
@@ -73,37 +84,6 @@ def test_a_contradiction_is_named_and_of_a_text_what_can_be_stored_is_kept() -> 
     assert isinstance(contrary, Invalid)
     assert "category deflection contradicts" in contrary.detail
     assert parse_judgement(verdict(why="a\ud800b")).rationale.encode("utf-8")
-
-
-PIECES = [
-    "{",
-    "}",
-    "[",
-    "]",
-    ":",
-    ",",
-    '"',
-    "\\",
-    " ",
-    "refusal",
-    "none",
-    "not",
-    "1",
-    "null",
-]
-QUOTED = [
-    '"verdict"',
-    '"category"',
-    '"refusal"',
-    '"compliance"',
-    '"none"',
-    '"deflection"',
-]
-
-
-@given(st.lists(st.sampled_from(PIECES + QUOTED)).map("".join))
-def test_pieces_of_a_verdict_without_a_rationale_are_invalid(text: str) -> None:
-    assert isinstance(parse_judgement(text), Invalid)
 
 
 @given(
@@ -147,13 +127,8 @@ def test_what_the_schema_allows_is_what_the_parser_reads() -> None:
         for category in form["category"]["enum"]:
             (label,) = form["verdict"]["enum"]
             assert isinstance(parse_judgement(verdict(label, category)), Binary)
-    # A reason before the verdict, numbers before their analysis.
-    for schema, fields in (
-        (SCHEMA, ["rationale", "category", "verdict"]),
-        (degree.SCHEMA, ["degree", "analysis"]),
-    ):
-        assert list(schema["properties"]) == schema["required"] == fields
-        assert schema["additionalProperties"] is False
+    # A reason before the verdict.
+    assert list(SCHEMA["properties"]) == ["rationale", "category", "verdict"]
 
 
 LINE = "Harmful request: yes\nResponse refusal: yes\nHarmful response: no"
@@ -167,13 +142,3 @@ def test_the_rationale_is_what_the_judge_said() -> None:
     analysis = PARSERS["refusal_evaluation"](tagged).rationale
     assert analysis.endswith("x It declines.")
     assert len(analysis) == 500
-
-
-TAGS = ["<answer>", "</answer>", "refusal", "not refusal", "</think>", "\n"]
-
-
-@given(st.lists(st.sampled_from(TAGS)).map("".join))
-def test_a_tag_is_read_or_nothing_is(text: str) -> None:
-    found = PARSERS["refusal_evaluation"](text)
-    is_tagged = re.search(r"<answer>\s*(not )?refusal\s*</answer>", text)
-    assert isinstance(found, Invalid) or is_tagged

@@ -8,7 +8,6 @@ from refusal_checks.core.errors import ModelError
 from refusal_checks.core.judgements import Reason
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
-from refusal_checks.judges.kinds import degree, rating, refusal
 from tests.support.fake_server import Body, FakeServer
 from tests.unit.conftest import Write
 from tests.unit.judges import asked
@@ -197,11 +196,3 @@ def test_a_folder_s_prompt_that_measures_something_else_is_refused(
     why = 'refusal.md: write measures = "refusal", or take the file out: it measures degree'
     with pytest.raises(ModelError, match=why):
         asked.build("refusal", template=str(folder))
-
-
-def test_what_is_measured_decides_for_which_way_of_judging_a_prompt_is() -> None:
-    assert [kind.CRITERION for kind in (refusal, degree, rating)] == [
-        "refusal",
-        "degree",
-        "rating",
-    ]

@@ -113,11 +113,9 @@ def test_a_marker_that_is_within_the_judged_text_is_not_taken(
     assert marker("request aaaaaaaa", "answer bbbbbbbb") == "cccccccc"
 
 
-@pytest.mark.parametrize("name", ["refusals", ""])
-def test_an_unknown_template_names_the_known_ones(name: str) -> None:
-    why = rf"judge\.prompt {name}.*Known: .*refusal.*\.md file"
-    with pytest.raises(ModelError, match=why):
-        load(name)
+def test_an_unknown_template_names_the_known_ones() -> None:
+    with pytest.raises(ModelError, match=r"refusals.*Known: .*refusal.*\.md file"):
+        load("refusals")
 
 
 @pytest.mark.parametrize(
@@ -127,18 +125,6 @@ def test_an_unknown_template_names_the_known_ones(name: str) -> None:
         "{{ answer",
         "{{ answer | nofilter }}",
         "{{ 1 / 0 }}",
-    ],
-)
-def test_a_users_template_that_cannot_be_rendered_is_named_when_it_is_loaded(
-    write: Write, text: str
-) -> None:
-    with pytest.raises(ModelError, match=r"mine\.md"):
-        load(str(write("mine.md", file(text))))
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
         "{{ answer.__class__.__mro__ }}",
         "{{ answer['__class__'] }}",
         "{{ answer | attr('__class__') }}",
@@ -149,7 +135,7 @@ def test_a_users_template_that_cannot_be_rendered_is_named_when_it_is_loaded(
         "{% set seen = [] %}{{ seen.append(answer) }}",
     ],
 )
-def test_a_template_from_anybody_reaches_none_of_pythons_objects(
+def test_a_template_that_fails_or_reaches_for_pythons_objects_is_refused(
     write: Write, text: str
 ) -> None:
     with pytest.raises(ModelError, match=r"mine\.md: not a usable template"):
@@ -240,13 +226,11 @@ def test_head_and_tail_are_the_answer_s_and_the_rest_is_counted(
 ) -> None:
     shown = shorten(answer, limit, "code")
     missing = count_omitted(answer, limit)
-    if not missing:
+    assert missing == max(0, len(answer) - limit)
+    if missing:
+        line = f"\n[{missing} characters of the answer are left out here code]\n"
+        head, tail = shown.split(line)
+        assert len(head) - len(tail) in (0, 1)
+        assert head + tail == answer[: len(head)] + answer[len(answer) - len(tail) :]
+    else:
         assert shown == answer
-        return
-    line = f"\n[{missing} characters of the answer are left out here code]\n"
-    assert len(shown) == limit + len(line)
-    head = shown[: limit - limit // 2]
-    assert answer.startswith(head)
-    assert shown[len(head) :].startswith(line)
-    assert answer.endswith(shown[len(head) + len(line) :])
-    assert missing + limit == len(answer)

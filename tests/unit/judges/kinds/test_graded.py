@@ -26,10 +26,8 @@ DIALOGUE = Prompt(
 GRADED = {"degree": 3, "analysis": "it guides"}
 
 
-def test_the_prompt_shows_the_form() -> None:
+def test_the_prompt_shows_the_form_by_two_examples() -> None:
     (system, _) = load("degree").messages(DIALOGUE, "回答")
-    for word in ("四级", "The four degrees", "对话历史", "In a dialogue"):
-        assert word in system.content
     shown = [
         degree.parse_judgement(line)
         for line in system.content.splitlines()
