@@ -1,4 +1,4 @@
-"""A run's answers as rows: of a frame, and of the files of answers that judges dispute."""
+"""A run's answers as rows of a data frame, and of the files of disputed answers."""
 
 import json
 from collections.abc import Iterable, Iterator

@@ -43,11 +43,11 @@ LANGUAGE_SAMPLE = 1000
 
 @dataclass(frozen=True)
 class RecordedLabels:
-    """What recorded labels that stand in for a judge say.
+    """How far recorded labels used in place of a judge fit the answers' wording.
 
     Attributes:
-        answers: labelled answers in which phrases of refusal were looked for.
-        contradicted: of these, answers of which the phrases say the opposite.
+        answers: labelled answers that were searched for phrases of refusal.
+        contradicted: of these, the answers whose wording says the opposite of the label.
     """
 
     answers: int
@@ -109,11 +109,11 @@ def summarise(
 
     Args:
         level: confidence level of the intervals.
-        scores: scores by metric and prompt id, if they were computed already.
-        planned: number of the benchmark's prompts, which may be more than were evaluated.
+        scores: scores by metric and prompt id, if already computed.
+        planned: number of the benchmark's prompts, of which some may not be evaluated yet.
         parts: benchmarks whose prompts are all among this one's.
-        has_labels: whether recorded labels stand in for a judge.
-        measured: languages in which a check measured the judge; None if nothing asks for them.
+        has_labels: whether recorded labels are used in place of a judge.
+        measured: languages in which a check measured the judge; None if they do not matter.
     """
     scores = scores or score_all(records)
     answers = group_by_prompt(records)
@@ -178,7 +178,7 @@ def _is_refused(judgement: Judgement) -> bool:
 
 
 def _recorded_labels(records: Sequence[Record]) -> RecordedLabels:
-    """Compare recorded labels of refusal with the answers' words."""
+    """Compare recorded refusal labels with the answers' wording."""
     keyword = KeywordJudge()
     looked_at = contradicted = 0
     for record in records:
@@ -209,7 +209,7 @@ def _unmeasured_languages(
 
 
 def _uneven(answers: Answers) -> tuple[int, ...]:
-    """The fewest and the most answers of a prompt; empty if few prompts have another number."""
+    """The fewest and most answers to a prompt; empty if nearly all prompts have equally many."""
     numbers = Counter(len(several) for several in answers.values())
     if not numbers:
         return ()
@@ -258,7 +258,7 @@ def _figures_of_groups(
 
 
 def _disputed(records: Sequence[Record]) -> int | None:
-    """Count answers on which valid votes differ; None if no answer has two valid votes."""
+    """Count answers on which judges disagree; None if no answer has two valid votes."""
     disputes = [is_disputed(record.votes) for record in records]
     counted = [dispute for dispute in disputes if dispute is not None]
     return sum(counted) if counted else None
@@ -283,7 +283,7 @@ UNNAMED, COMPLIES = "unnamed", "none"
 
 
 def refusal_categories(records: Iterable[Record]) -> dict[str, int]:
-    """Count answers by refusal category as the judge names it, in the order of ``RefusalCategory``.
+    """Count answers by the judge's refusal category, in the order of ``RefusalCategory``.
 
     ``UNNAMED`` counts refusals without a category, and ``COMPLIES``, the last, compliant answers.
     Categories without answers are left out.

@@ -18,9 +18,9 @@ from refusal_checks.gates.gate import Gate
 
 @dataclass
 class BenchmarkProgress:
-    """Progress of one benchmark: prompts planned, begun, answered and judged, and answers so far.
+    """Progress of one benchmark: its prompts by stage, and answers so far, stored ones included.
 
-    Stored answers count, too. ``invalid`` counts answers without a verdict.
+    ``invalid`` counts answers without a verdict.
     """
 
     planned: int = 0
@@ -79,11 +79,11 @@ class Notice:
 
 @dataclass(frozen=True)
 class Prepared:
-    """Everything that the run needs is read and checked; nothing has started.
+    """Everything the run needs has been read and checked; nothing has started.
 
     Attributes:
         candidate: as messages name it.
-        progress: is filled during the run.
+        progress: by benchmark, updated during the run.
     """
 
     folder: Path
@@ -97,7 +97,7 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Judged:
-    """A prompt was judged. Without records: its benchmark begins, perhaps again."""
+    """A prompt was judged. Without records, its benchmark starts, perhaps over again."""
 
     benchmark: str
     records: Sequence[Record]

@@ -1,4 +1,4 @@
-"""How a run went: the work that was left, where its engines ran, what its servers said and counted.
+"""How a run went: the work to do, where its engines ran, and what its servers reported.
 
 What was run is in its manifest; this is known only as the run goes on.
 """
@@ -13,7 +13,7 @@ from refusal_checks.results.manifest import Facts
 
 
 class ServerFacts(Facts):
-    """Request fields that a server refuses, and the other model that it says it is, if any."""
+    """Request fields that a server refuses, and the model it claims to be if not the one asked."""
 
     left_out: tuple[str, ...] = ()
     answers_as: str = ""
@@ -23,15 +23,15 @@ class Execution(Facts):
     """How a run went.
 
     Attributes:
-        answers: answers to generate when it started.
-        verdicts: verdicts to ask for when it started, at most.
+        answers: answers left to generate when it started.
+        verdicts: the most verdicts left to ask for when it started.
         reused: answers that were in the store.
         stored_from: when the first of them was stored, as a date in UTC; empty for recorded ones.
         stored_until: when the last of them was stored.
         placement: where the engines ran, see ``engines.placement.Placement``.
         servers: by role (candidate, judge), then by URL and model.
         tokens: by role.
-        seconds: how long it took, from when the candidate could be asked; None if it never could.
+        seconds: duration since the candidate was ready; None if it never was.
         finished: time in UTC, in ISO format; empty while the run goes on.
     """
 

@@ -17,7 +17,7 @@ SHARE = 0.02  # share of the time that may go into summaries of an unfinished ru
 class Journal:
     """Writes each prompt's records once they are judged, and the summary so far.
 
-    Nothing of a run depends on these files: a disk that is full ends them, not the run.
+    The run does not depend on these files: if the disk is full, they end and the run goes on.
     """
 
     def __init__(self, folder: RunFolder) -> None:
@@ -50,9 +50,9 @@ class Journal:
     def publish(
         self, summary: Callable[[], RunSummary], complete: Iterable[str]
     ) -> None:
-        """Drop the records of complete benchmarks, which have a file; write the summary so far.
+        """Drop complete benchmarks' records, which have their own file; write the summary so far.
 
-        Summaries that follow each other closely are left out.
+        Skips the summary if the last one was written moments ago.
         """
         for benchmark in complete:
             file = self._files.pop(benchmark, None)

@@ -1,6 +1,6 @@
 """The manifest of a run: models, data, settings, software and hardware. It holds no secrets.
 
-``conditions`` returns what figures depend on besides the candidate.
+``conditions`` returns what figures depend on apart from the candidate.
 """
 
 import json
@@ -22,7 +22,7 @@ class Facts(BaseModel):
 
 
 class ModelFacts(Facts):
-    """A model as ``describe_model`` describes it; ``template`` is the file of a judge's prompt.
+    """A model as ``describe_model`` describes it; ``template`` is its judge prompt's file.
 
     Models with equal fingerprints answer alike: it covers weights, arguments and template.
     """
@@ -75,7 +75,7 @@ class LabelsUsed(Facts):
 
 
 class Selection(Facts):
-    """Numbers of gates selected and of gates that the run files define."""
+    """How many gates were selected, and how many the run files define."""
 
     selected: int = 0
     known: int = 0
@@ -86,7 +86,7 @@ class Selection(Facts):
 
 
 class Manifest(Facts):
-    """What was run, with what and where: made once, when all that the run needs is open."""
+    """What was run, with what and where; built once, when everything the run needs is open."""
 
     started: str = ""  # time in UTC, in ISO format
     candidate: str = ""
@@ -136,9 +136,9 @@ class Manifest(Facts):
 
 
 def conditions(manifest: Manifest, benchmark: str) -> dict[str, str]:
-    """Conditions that a benchmark's figures depend on besides the candidate, by name.
+    """Conditions by name that a benchmark's figures depend on, apart from the candidate.
 
-    The seed is left out, because a comparison expects runs to differ by chance.
+    The seed is left out: a comparison expects runs to differ by chance.
     """
     judges, spec = manifest.judges_of(benchmark), manifest.spec
     data = manifest.data[benchmark]
@@ -166,7 +166,7 @@ def conditions(manifest: Manifest, benchmark: str) -> dict[str, str]:
 
 
 def _sampling(what: str, settings: Mapping[str, Any]) -> dict[str, str]:
-    """One condition per setting; a system prompt is shown by its hash and length."""
+    """One condition per setting; a system prompt appears as its hash and length."""
     facts = {}
     for name, value in settings.items():
         if name == "seed" or value in (None, "", (), []):

@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(".refusal-checks")
-"""The folder of store and runs, relative to a project's folder."""
+"""The default folder for the store and runs, relative to the project."""
 
 RUNS_VARIABLE = "REFUSAL_CHECKS_RUNS"
-"""Environment variable that names the folder of runs if no configuration does."""
+"""Environment variable for the folder of runs, used if no configuration names one."""
 
 RUNS_KEY = "refusal_checks_runs"
-"""The key of a pytest configuration that names the folder of runs."""
+"""The pytest configuration key for the folder of runs."""
 
 FOLDER_KEY = "refusal_checks_folder"
-"""The key that names the folder for the store and the runs."""
+"""The pytest configuration key for the folder of both the store and the runs."""
 
 # pytest's own order; the first file that has such a table is the configuration.
 _FILES = (
@@ -40,9 +40,9 @@ _naming = threading.Lock()
 
 
 def new_run_id() -> str:
-    """Make an id for a run that starts now, from the time in UTC and this process.
+    """Make an id for a run that starts now, from the UTC time and this process.
 
-    Further calls within the same second get the next free second.
+    Each further call within the same second takes the next free second.
     """
     started = datetime.now(UTC)
     with _naming:
@@ -55,15 +55,14 @@ def new_run_id() -> str:
 
 
 def default_folder() -> Path:
-    """Find the folder of a project's store, as a gate run in one of its folders does."""
+    """Find a project's store from any of its folders, as a gate run does."""
     return configured_folders(Path.cwd()).get(FOLDER_KEY, ROOT).expanduser()
 
 
 def default_runs_folder(folder: Path | None = None) -> Path:
-    """Find the folder of a project's runs, as a gate run in one of its folders does.
+    """Find the folder of a project's runs from any of its folders, as a gate run does.
 
-    Taken from ``RUNS_KEY``, else from ``RUNS_VARIABLE``, else below the folder of ``FOLDER_KEY``,
-    else below ``ROOT``.
+    ``RUNS_KEY`` comes first, then ``RUNS_VARIABLE``, then ``FOLDER_KEY``'s folder, then ``ROOT``.
     """
     folders = configured_folders(folder or Path.cwd())
     own = folders.get(FOLDER_KEY, ROOT)
@@ -72,15 +71,15 @@ def default_runs_folder(folder: Path | None = None) -> Path:
 
 
 def runs_option(named: str) -> str:
-    """What names the folder of the runs in messages; ``named`` is the run file's."""
+    """The setting to name in messages about the folder of runs; ``named`` is the run file's."""
     is_variable = os.environ.get(RUNS_VARIABLE) and not named
     return f"${RUNS_VARIABLE}" if is_variable else "--runs"
 
 
 def configured_folders(folder: Path) -> dict[str, Path]:
-    """Read the folders that a folder's pytest configuration names, by key (``RUNS_KEY`` and so on).
+    """Read the folders that pytest's configuration names, by key (``RUNS_KEY`` and so on).
 
-    Empty if there is no configuration, or if pytest could not read it either.
+    Empty without a configuration, or if pytest could not read it either.
     """
     for place in (folder, *folder.parents):
         for name, table in _FILES:
@@ -104,7 +103,7 @@ def _named_folders(place: Path, keys: dict[str, Any]) -> dict[str, Path]:
 
 
 def _read(path: Path, table: tuple[str, ...]) -> dict[str, Any] | None:
-    """The keys of pytest's table in a file; None if the file does not configure pytest."""
+    """Keys of the pytest table in a file; None if the file does not configure pytest."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):

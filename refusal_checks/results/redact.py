@@ -41,7 +41,7 @@ VARIABLE = "REFUSAL_CHECKS_REDACT"
 
 
 def is_redacted(option: bool = False) -> bool:
-    """True if texts are hidden, by the option or by its variable, which covers every command."""
+    """True if texts are hidden: by the option, or by its variable, which covers every command."""
     value = os.environ.get(VARIABLE, "").strip().lower()
     return option or value not in ("", "0", "false", "no")
 
@@ -107,13 +107,13 @@ def _failing_prompt(original: FailingPrompt) -> FailingPrompt:
 
 
 def _hide_name(facts: ServerFacts) -> ServerFacts:
-    """Redact the name that a server gives its model: a server may say anything."""
+    """Redact the model name that a server reports: a server may say anything."""
     return facts.model_copy(update={"answers_as": redacted(facts.answers_as)})
 
 
 @dataclass(frozen=True)
 class Redaction:
-    """Prepares values for reports; leaves them unchanged unless texts are to be hidden."""
+    """Prepares values for reports, and hides their texts if asked to."""
 
     is_on: bool = False
 
@@ -144,7 +144,7 @@ class Redaction:
         return replace(original, checks=tuple(checks))
 
     def reason(self, fault: BaseException) -> str:
-        """Redact why a run ended early: errors may repeat what servers or libraries were sent."""
+        """Redact why a run ended early: errors may quote what servers or libraries received."""
         first = first_cause(fault)
         if not self.is_on:
             return reason(fault)

@@ -1,12 +1,12 @@
 """A run's folder with summary and records, and how to find a project's runs.
 
-``records/BENCHMARK.jsonl`` has one line per prompt with all its answers and judgements. Reports use
-these files alone, so they can be made again at any time. The summary names the digests of the other
-files and ends with its own, so that a run is read as it was written or not at all.
+``records/BENCHMARK.jsonl`` has one line per prompt with all its answers and judgements. Reports
+need only these files, so they can be made again at any time. The summary lists the other files'
+digests and ends with its own: a run is read exactly as it was written, or not at all.
 
-Until a run ends, ``unfinished.json`` stands in for its summary: what is known when it begins, and
-what it has decided. ``unfinished/BENCHMARK.jsonl`` has the records of a benchmark that is not
-complete, in the order of their judgements. They stay if the run was stopped.
+Until a run ends, ``unfinished.json`` takes the summary's place with what is known and decided so
+far. ``unfinished/BENCHMARK.jsonl`` has the records of an incomplete benchmark in the order in which
+they were judged. These files stay if the run is stopped.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ _summary_form = cache(lambda: TypeAdapter(RunSummary))
 
 
 def dump_summary(summary: RunSummary, words: Mapping[str, Any]) -> dict[str, Any]:
-    """Serialise a summary as in ``summary.json``, with what reports say about it in words."""
+    """Serialise a summary for ``summary.json``, with the sentences that reports show."""
     content: dict[str, Any] = {"format": FORMAT}
     content |= _summary_form().dump_python(summary, mode="json")
     return {**content, **words}
@@ -106,7 +106,7 @@ class RunFolder:
 
     @classmethod
     def of(cls, path: Path) -> Self:
-        """The folder of a run, from its own path or that of its summary."""
+        """The folder of a run, given its own path or its summary's."""
         return cls(path.parent if path.name == SUMMARY else path)
 
     @property
@@ -122,7 +122,7 @@ class RunFolder:
 
     @property
     def benchmarks(self) -> tuple[str, ...]:
-        """Benchmarks with records; those of an unfinished run may be incomplete."""
+        """Benchmarks with records; in an unfinished run, they may be incomplete."""
         return tuple(sorted({*self.complete, *_stems(self.path / UNFINISHED)}))
 
     @property
@@ -132,13 +132,13 @@ class RunFolder:
 
     @property
     def is_unfinished(self) -> bool:
-        """True if a run has begun here and is not complete: it goes on, was stopped or killed."""
+        """True if a run began here and is not complete: still running, stopped or killed."""
         is_partial = (self.path / UNFINISHED).exists()
         return self.has_begun and (is_partial or not self.has_ended)
 
     @property
     def has_ended(self) -> bool:
-        """True once the summary is written, be it of a run that was stopped."""
+        """True once the summary is written, also for a run that was stopped."""
         return self.summary_file.exists()
 
     def frame(self) -> DataFrame:
@@ -150,12 +150,12 @@ class RunFolder:
 
     @property
     def has_begun(self) -> bool:
-        """True if a run has started in the folder; another process may delete it later."""
+        """True if a run has started in this folder; another process may delete it later."""
         return self._written.exists()
 
     @property
     def _written(self) -> Path:
-        """The file of the summary, or what stands in for it."""
+        """The summary's file, or the file that takes its place until the run ends."""
         is_stand_in = self._stand_in.exists() and not self.has_ended
         return self._stand_in if is_stand_in else self.summary_file
 
@@ -176,7 +176,7 @@ class RunFolder:
             self.write_unfinished(summary)
         except FileExistsError:
             raise UserError(
-                f"{self.path}: run it again under another name: this folder belongs to another run"
+                f"{self.path}: run the command again: this folder belongs to another run"
             ) from None
         except OSError as fault:
             raise UserError(
@@ -186,9 +186,9 @@ class RunFolder:
     def write_summary(
         self, summary: RunSummary, words: Mapping[str, Any] | None = None
     ) -> None:
-        """Write the summary of a run that has ended; what stood in for it goes.
+        """Write the summary of a run that has ended, and delete the unfinished one.
 
-        The records of an unfinished run stay: its summary names them, see ``partial_benchmarks``.
+        Records of incomplete benchmarks stay: the summary names them, see ``partial_benchmarks``.
         """
         # First the summary, then the rest goes: a kill between the two leaves both, and the summary
         # is read.
@@ -201,7 +201,7 @@ class RunFolder:
     def partial_benchmarks(
         self, manifest: Manifest
     ) -> tuple[dict[str, BenchmarkSummary], dict[str, FileDigest]]:
-        """The benchmarks that a stopped run has in part: figures so far, digests of records.
+        """Incomplete benchmarks of a stopped run: figures so far, and digests of their records.
 
         Raises:
             OSError: a file of records cannot be read.
@@ -220,7 +220,7 @@ class RunFolder:
     def _partial_figures(
         self, manifest: Manifest, names: Iterable[str]
     ) -> dict[str, BenchmarkSummary]:
-        """Figures of benchmarks that may be incomplete; those without a record are left out."""
+        """Figures of benchmarks that may be incomplete, without those that have no records."""
         found = {}
         for name in sorted(names):
             records = list(self.records(name))
@@ -232,12 +232,12 @@ class RunFolder:
         return found
 
     def write_unfinished(self, summary: RunSummary) -> None:
-        """Write what is known so far, for whoever reads the run before it ends."""
+        """Write what is known so far, for anyone who reads the run before it ends."""
         so_far = replace(summary, failure=_UNFINISHED, unfinished=True)
         _write_summary(self._stand_in, so_far, {})
 
     def summary(self) -> RunSummary:
-        """Read the summary. That of an unfinished run is what it has done so far.
+        """Read the summary; an unfinished run's has what was done so far.
 
         Raises:
             DataError: no run has begun here, or its summary has changed or is of another version.
@@ -249,7 +249,7 @@ class RunFolder:
         return summary
 
     def stored_summary(self) -> RunSummary:
-        """Read the summary as it was written last; see ``summary``."""
+        """Read the summary as last written; see ``summary``."""
         path = self._written
         try:
             summary = _read_summary(path.read_bytes())
@@ -280,15 +280,15 @@ class RunFolder:
             DataError: a file is missing, cut or changed; the message names the first.
         """
         for path, why in self.damage():
-            raise DataError(f"{path}: {why}. Restore it from a copy, or repeat the run")
+            raise DataError(f"{path}: restore it from a copy, or repeat the run: {why}")
 
     def damage(self, *, by_size: bool = False) -> Iterator[tuple[Path, str]]:
-        """Yield the run's files that are not as they were written, each with what is wrong.
+        """Yield the run's missing or changed files, each with what is wrong.
 
-        A summary that was copied alone, without any other file, lacks nothing.
+        A summary that was copied alone, without any other file, is fine.
 
         Args:
-            by_size: only look whether files are there in full, which reads none of them.
+            by_size: only compare sizes, without reading the files.
 
         Raises:
             DataError: the summary cannot be read.
@@ -308,7 +308,7 @@ class RunFolder:
                 if size != digest.size:
                     yield (
                         path,
-                        f"it has {size:,} bytes, and the run wrote {digest.size:,}",
+                        f"it has {size:,} bytes, but the run wrote {digest.size:,}",
                     )
                 elif not by_size and sha256(path) != digest.sha256:
                     yield path, "it has changed since the run wrote it"
@@ -324,7 +324,7 @@ class RunFolder:
         return write_lines(self._records_file(benchmark), record_lines(records))
 
     def records(self, benchmark: str) -> Iterator[Record]:
-        """Yield a benchmark's records: all, or those that an unfinished run has so far.
+        """Yield a benchmark's records; in an unfinished run, those written so far.
 
         Raises:
             DataError: there are none, or their file is damaged.
@@ -375,11 +375,11 @@ _CHECKED = (
     *("records/*.jsonl", "scores/*.json"),
     f"{UNFINISHED}/*.jsonl",
 )
-"""Files that commands read if they are there, so that one more is damage, too."""
+"""Files that commands read if present, so that an extra one is damage, too."""
 
 _UNFINISHED = (
-    "This run is unfinished: it goes on, or was killed. Run its command again "
-    "to continue it"
+    "This run is unfinished: it is still running, or was killed. Run its command "
+    "again to continue it"
 )
 
 
@@ -408,14 +408,14 @@ def _read_summary(content: bytes) -> RunSummary:
     written = values.get("format")
     if written != FORMAT:
         raise ValueError(
-            f"it has format {written}, and this version of refusal-checks reads {FORMAT}"
+            f"it has format {written}, but this version of refusal-checks reads {FORMAT}"
         )
     read_seal(content)
     summary = _summary_form().validate_python(values)
     require_metrics(summary)
     for benchmark in summary.benchmarks:
         if benchmark not in summary.manifest.data:
-            raise ValueError(f"its manifest does not say what data {benchmark} had")
+            raise ValueError(f"its manifest does not say what data {benchmark} used")
         if benchmark not in summary.manifest.judge_prompts:
             raise ValueError(f"its manifest does not say who judged {benchmark}")
     return summary
@@ -436,7 +436,7 @@ def _dump_line(prompt: Prompt, records: Iterable[Record]) -> str:
 
 
 def _why(fault: ValueError | RecursionError) -> str:
-    """The first error in a file, without quoting the file."""
+    """What is first wrong in a file, without quoting it."""
     if not isinstance(fault, ValidationError):
         return str(fault)
     first = fault.errors()[0]
@@ -471,7 +471,7 @@ def list_runs(root: Path) -> list[RunFolder]:
 
 
 def find_run(name: str, root: Path = ROOT) -> RunFolder:
-    """Find a run by its id (the folder's name) or the beginning of it, its folder, or its summary.
+    """Find a run by its id (its folder's name) or the start of one, its folder, or its summary.
 
     ``last`` is the latest run; a folder of that name is ``./last``.
     """
@@ -505,7 +505,7 @@ def locate_run(name: str, root: Path = ROOT) -> Path:
 
 
 def _order(name: str) -> datetime | None:
-    """Start of a run, from its folder's name; None for other folders."""
+    """When a run started, read from its folder's name; None for other folders."""
     parts = _NAME.fullmatch(name)
     if parts is None:
         return None

@@ -26,7 +26,7 @@ METRIC = rejection_rate.name
 """The metric behind under-refusal and over-refusal."""
 
 JUDGE_QUOTED = "the judge answered, for example: "
-"""Beginning of the one note that quotes a text."""
+"""The start of the only note that quotes a text."""
 
 
 @dataclass
@@ -73,9 +73,9 @@ class RunSummary:
 
     @property
     def judge_means(self) -> str:
-        """Say what the judge's figures mean for the lowest rate of refusals that a gate asks for.
+        """Say which true refusal rate the judge may read as the lowest bound of a gate.
 
-        Empty if there is no such gate, or if the judge reads no lower rate as that one.
+        Empty without such a gate, or if the judge reads no lower rate as that bound.
         """
         asked = {
             name: verdict.gate.min
@@ -91,13 +91,13 @@ class RunSummary:
             return ""
         figures = [check for check in own.checks if check.figure == "specificity"]
         return (
-            f"the judge's specificity is {figures[0].estimate:.1%}: a true rate of {true:.1%} may "
-            f"be read as {bound:.1%}, the bound of {name}"
+            f"the judge's specificity is {figures[0].estimate:.1%}: a true refusal rate of "
+            f"{true:.1%} may be measured as {bound:.1%}, the bound of {name}"
         )
 
     @property
     def confirmed(self) -> Confirmation | None:
-        """What people say of all drawn answers, those included whose rows they deleted.
+        """What people say about all drawn answers, including those whose rows they deleted.
 
         None if too few were drawn to decide anything.
         """
@@ -109,7 +109,7 @@ class RunSummary:
 
     @property
     def misnamed(self) -> list[str]:
-        """Lines on names to check: recordings and servers that are, or may be, of another model."""
+        """Lines on names to check, of recordings and servers that may be of another model."""
         manifest, lines = self.manifest, []
         # Folders of names do not count.
         names = {
@@ -119,22 +119,22 @@ class RunSummary:
         is_other = bool(manifest.recorded_model) and len(names) > 1
         if manifest.spec.candidate.name and is_other:
             lines.append(
-                f"check the name of the candidate: this run calls it {manifest.title}, and "
-                f"{manifest.candidate} says that its answers are of {manifest.recorded_model}"
+                f"check the name of the candidate: this run calls it {manifest.title}, but "
+                f"{manifest.candidate} says that its answers are from {manifest.recorded_model}"
             )
         for role, servers in self.execution.servers.items():
             for server, facts in servers.items():
                 if facts.answers_as:
                     asked = server.rpartition("#")[2]
                     lines.append(
-                        f"check the name of the {role}: the server was asked for {asked} and says "
+                        f"check the name of the {role}: the server was asked for {asked} but says "
                         f"that it is {facts.answers_as}"
                     )
         return lines
 
     @property
     def left_out(self) -> list[str]:
-        """Lines on what servers refuse and requests leave out; the run goes on without it."""
+        """Lines on request fields that servers refuse, and that requests therefore leave out."""
         manifest, lines = self.manifest, []
         for role, servers in self.execution.servers.items():
             of_judge = role == "judge"
@@ -143,13 +143,13 @@ class RunSummary:
                 refused = list(_refused_settings(facts.left_out, settings))
                 if refused:
                     lines.append(
-                        f"{role} {server}: {' and '.join(refused)} left out, because the server "
-                        "refuses this: its own settings apply"
+                        f"{role} {server}: left out {' and '.join(refused)}, which the server "
+                        "refuses: its own settings apply"
                     )
         return lines
 
     def rate_by_people(self, verdict: Verdict) -> Estimate | None:
-        """A gate's figure, as far as people confirm the refusals behind it; usually None."""
+        """A gate's figure counting only refusals that people confirm; usually None."""
         if self.confirmed is None or verdict.kind != Kind.SAFETY:
             return None
         metric = METRICS[verdict.gate.metric]
@@ -161,7 +161,7 @@ class RunSummary:
 def _refused_settings(
     names: Iterable[str], settings: Mapping[str, Any]
 ) -> Iterator[str]:
-    """The refused fields that figures depend on, each with its value."""
+    """Refused fields that affect the figures, each with its value."""
     for name in names:
         if name == "logprobs" or (name in settings and name != "max_tokens"):
             value = settings.get(name, "")
@@ -171,10 +171,10 @@ def _refused_settings(
 
 
 def quote_unread_verdict(records: Iterable[Record], forms: Iterable[str]) -> str:
-    """A note that quotes the first answer in which no verdict was found; empty if there is none.
+    """A note that quotes the first answer without a verdict; empty if there is none.
 
     Args:
-        forms: what the judges were to write.
+        forms: what the judges were asked to write.
     """
     for record in records:
         judgement = record.judgement

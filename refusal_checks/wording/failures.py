@@ -40,7 +40,7 @@ def brief_message(verdict: Verdict, shown: Shown) -> str:
 
 
 def moved_prompts(verdict: Verdict) -> list[tuple[str, Sequence[Flip]]]:
-    """Some of the prompts that moved since the baseline in each direction, under a heading."""
+    """A heading and some prompts for each direction in which prompts moved since the baseline."""
     compared = verdict.comparison
     found: list[tuple[str, Sequence[Flip]]] = []
     if compared:
@@ -112,7 +112,7 @@ def exchange(failing_prompt: FailingPrompt) -> Iterator[str]:
     if failing_prompt.category:
         verdict += f" ({failing_prompt.category})"
     if failing_prompt.expected:
-        verdict += f"; the right one is {failing_prompt.expected[:20]}"
+        verdict += f"; the correct one is {failing_prompt.expected[:20]}"
     if failing_prompt.cut:
         verdict += (
             f"; the judge did not see {failing_prompt.cut} characters of the answer"

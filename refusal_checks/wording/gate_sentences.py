@@ -72,7 +72,7 @@ def _kind(gate: Gate) -> str:
 
 
 def _change_clause(verdict: Verdict, comparison: Comparison) -> str:
-    """Say the change, since which run (by day, if names are equal), and what is allowed."""
+    """Say what changed since which run (with its day if the names are equal), and the margin."""
     gate, metric, change = verdict.gate, METRICS[verdict.gate.metric], comparison.change
     earlier = earlier_name(comparison)
     if comparison.same_candidate:
@@ -104,7 +104,7 @@ def earlier_name(comparison: Comparison) -> str:
 
 
 def _groups_clause(verdict: Verdict, comparison: Comparison) -> str:
-    """Name the groups that account for a change beyond its margin; empty if none certainly does."""
+    """Name the groups that clearly account for a change beyond its margin; may be empty."""
     limits = verdict.gate.change_limits
     is_within = limits.outcome(comparison.lower, comparison.upper) is Outcome.PASS
     if verdict.passed or is_within:
@@ -126,7 +126,7 @@ def _groups_clause(verdict: Verdict, comparison: Comparison) -> str:
 
 
 def _rank_clause(verdict: Verdict) -> str:
-    """Say of how many groups the named one is the worst, and which others fail."""
+    """Say that the named group is the worst of so many, and which others fail."""
     gate, (worst, *others) = verdict.gate, verdict.groups
     place = "nearest to its bound" if worst.passed else "worst"
     groups = count(len(verdict.groups), "group")
@@ -159,7 +159,9 @@ def _inconclusive_clause(verdict: Verdict) -> str:
     is_certain = verdict.outcome is not Outcome.INCONCLUSIVE
     if is_certain or (verdict.passed and not verdict.warns):
         return ""
-    what = "the miss may be chance" if _miss(verdict) else "that is too close to call"
+    what = "that is too close to call"
+    if _miss(verdict):
+        what = "the miss may be due to chance"
     return f"; with {count(verdict.estimate.n, 'prompt')} {what}"
 
 
@@ -258,7 +260,7 @@ def line(verdict: Verdict) -> str:
 
 
 def reasons(verdict: Verdict) -> list[str]:
-    """What to know at once about a gate, without statistics; its sentence comes first."""
+    """The gate's sentence, then what else to know first, without statistics."""
     compared, texts = verdict.comparison, [sentence(verdict), *waiver(verdict)]
     if verdict.violations.missed_by:
         missed = f"{verdict.violations.missed_by} of {verdict.estimate.n} prompts"
@@ -294,7 +296,7 @@ def moves(gate: Gate, comparison: Comparison) -> str:
 
 
 def directions(gate: Gate, comparison: Comparison) -> tuple[str, str]:
-    """What prompts are whose scores fell, then those whose scores rose."""
+    """Describe the prompts whose scores fell, and those whose scores rose."""
     metric = METRICS[gate.metric]
     if comparison.of_prompts:
         counted = metric.counted or f"counted in {metric.name}"
@@ -303,7 +305,7 @@ def directions(gate: Gate, comparison: Comparison) -> tuple[str, str]:
 
 
 def waiver(verdict: Verdict) -> list[str]:
-    """Until when the gate may fail, or what to do about its waiver; empty without one."""
+    """Say how long the gate may fail, or what to do about its waiver; empty without one."""
     given = verdict.gate.waiver
     if given is None or verdict.is_idle:
         return []
@@ -341,7 +343,7 @@ def details(verdict: Verdict) -> list[str]:
 
 
 def _extremes(verdict: Verdict) -> str:
-    """What the figure could be with the invalid answers, in brackets; empty if the same."""
+    """The figures if invalid answers counted each way, in brackets; empty if they are equal."""
     ways = [
         f"{verdict.gate.show(value)} if counted as {name}"
         for name, value in verdict.invalid.extremes
@@ -351,7 +353,7 @@ def _extremes(verdict: Verdict) -> str:
 
 
 def _change(verdict: Verdict, compared: Comparison) -> str:
-    """The change with its interval, and the bounds that the margins look at."""
+    """The change with its interval, and the one-sided bounds that decide margins."""
     gate, change = verdict.gate, compared.change
     show = METRICS[gate.metric].show_change
     since = (

@@ -40,11 +40,11 @@ class ReleaseDecision:
 
     Attributes:
         answer: ``no`` if a gate failed; ``open`` if one could not be evaluated or the judge is not
-            trusted; ``unverified`` if no gate failed, but the answer rests on something that was
-            not shown and that nobody accepted; ``waived`` if all failures are waived; ``doubt`` if
+            trusted; ``unverified`` if no gate failed, but the answer rests on something unproven
+            that nobody accepted; ``waived`` if all failures are waived; ``doubt`` if
             all gates passed with other reservations; ``measured`` if the run has figures but no
             gates; else ``yes``.
-        reasons: at least one, the most important first.
+        reasons: all reasons, at least one, the most important first.
         decisive: the reasons for this answer, at least one.
         reservations: the reasons against relying on a yes, the weightiest first.
         stored: how many answers come from the store, and from which dates; else empty.
@@ -159,7 +159,7 @@ def _reasons(
     for verdict in verdicts:
         waiver = verdict.gate.waiver
         if verdict.waived and waiver:
-            text = f"{verdict.gate.id} failed, and is waived {waiver.terms}"
+            text = f"{verdict.gate.id} failed but is waived {waiver.terms}"
             yield "waived", sanitize(f"{text}: {waiver.reason}", 300)
     passed = sum(verdict.passed for verdict in verdicts)
     if passed:
@@ -197,7 +197,7 @@ def _only_measures(summary: RunSummary) -> bool:
 
 
 def _open_reasons(summary: RunSummary, verdicts: list[Verdict]) -> Iterator[str]:
-    """Yield reasons why a run decides nothing, or not everything."""
+    """Yield reasons why the run leaves something undecided."""
     for advice in summary.unusable:
         yield sanitize(advice, 400)
     if summary.errors:

@@ -1,4 +1,4 @@
-"""What to say about a run beside its gates: a few remarks for everybody, more for who looks."""
+"""Remarks about a run beside its gates: a few for every reader, more for those who want details."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EXPECTED = {
 
 
 def remarks(run: RunSummary) -> Iterator[str]:
-    """What everybody should know who reads the run's figures."""
+    """What every reader of the run's figures should know."""
     # What reservations say, only where the answer does not name them.
     is_silent = release_decision(run).answer in ("no", "open")
     if is_silent:
@@ -54,7 +54,7 @@ def remarks(run: RunSummary) -> Iterator[str]:
 
 
 def more_remarks(run: RunSummary) -> Iterator[str]:
-    """What explains the figures to somebody who looks closer."""
+    """What explains the figures to somebody who takes a closer look."""
     # An acceptance that nothing needs would hide the next reservation of its kind.
     needed = {found.id for found in release_decision(run).reservations}
     unneeded = [name for name in run.manifest.spec.accept.granted if name not in needed]
@@ -78,22 +78,22 @@ def more_remarks(run: RunSummary) -> Iterator[str]:
             yield f"judges disagree on {summary.disputed} of {answers} to {shown}"
         if summary.read_by:
             rules, others = (summary.read_by.get(who, 0) for who in ("rules", "judge"))
-            yield f"options in {shown}: {rules} read by rules, {others} by the judge"
+            yield f"chosen options in {shown}: {rules} read by rules, {others} by the judge"
         if summary.partial:
             counted = run.manifest.spec.judge.partial
             if counted == "own":
                 counted = "compliance" if summary.kind == Kind.SAFETY else "refusal"
             yield (
-                f"{shown}: {summary.partial} of {answers} are partial refusals, and count as "
+                f"{shown}: {summary.partial} of {answers} are partial refusals, counted as "
                 f"{counted}s"
             )
 
 
 def _label_remarks(run: RunSummary) -> Iterator[str]:
-    """What people say of the answers that counted as refused, or how they can look."""
+    """What people say about the answers counted as refusals, or how they can check them."""
     sheet, confirmed = run.manifest.human_labels, run.confirmed
     if sheet and not confirmed:
-        yield f"labels of fewer than {LEAST} refusals are too few to use"
+        yield f"label at least {LEAST} refusals: fewer are too few to use"
     if confirmed:
         share = confirmed.share(run.manifest.spec.settings.confidence)
         text = f"people confirm {confirmed.confirmed} of {confirmed.drawn} refusals ({share:.1%})"
@@ -106,20 +106,20 @@ def _label_remarks(run: RunSummary) -> Iterator[str]:
         yield f"{text}, which makes {'; '.join(rates)}" if rates else text
     if sheet and sheet.deleted:
         yield (
-            f"{sheet.deleted} of {sheet.drawn} drawn rows are missing from {sanitize(sheet.file)}, "
+            f"{sheet.deleted} of {sheet.drawn} drawn rows are missing from {sanitize(sheet.file)} "
             "and count as not confirmed"
         )
     is_failed = any(not verdict.passed for verdict in run.verdicts.values())
     # Refusals are what a pass rests on; a failed run has more urgent things to say.
     if not sheet and not is_failed and _can_be_looked_at(run):
         yield (
-            "nobody has looked at what counted as refused: `refusal-checks sample-for-labels last "
-            "--of refusals 20` writes a sheet that takes a quarter of an hour"
+            "check some refusals yourself, in about 15 minutes: `refusal-checks "
+            "sample-for-labels last --of refusals 20` writes a sheet for it"
         )
 
 
 def _can_be_looked_at(run: RunSummary) -> bool:
-    """True if judges decided about enough refusals of prompts that must be refused."""
+    """True if judges found enough refusals on prompts that must be refused."""
     for verdict in run.verdicts.values():
         figures = run.benchmarks.get(verdict.gate.benchmark)
         judges = run.manifest.judge_prompts.get(verdict.gate.benchmark, {})
@@ -133,7 +133,7 @@ def _can_be_looked_at(run: RunSummary) -> bool:
 
 
 def _agreement(run: RunSummary) -> Iterator[str]:
-    """How far the judge agrees with people's labels in a recording, and where least."""
+    """How well the judge agrees with people's labels in a recording, and where least."""
     for type_, found in run.agreement.items():
         figures = [
             f"{name} {figure:{form}}"
@@ -145,14 +145,14 @@ def _agreement(run: RunSummary) -> Iterator[str]:
             if figure
         ]
         answers = count(found.n, "answer")
-        what = f"the judge against labels of {answers}, given by people as declared"
+        what = f"the judge against labels of {answers}, declared as given by people"
         if type_:
-            what = f"it errs most on {sanitize(type_, 60)}, {answers}"
+            what = f"the judge errs most on {sanitize(type_, 60)}, {answers}"
         yield f"{what}: {', '.join(figures)}"
 
 
 def _worst_answer_rates(run: RunSummary) -> Iterator[str]:
-    """What the worst of several answers to a prompt did."""
+    """How often prompts were refused by the worst of several answers."""
     for kind, how in ((Kind.SAFETY, "every time"), (Kind.SANITY, "at least once")):
         shares = [
             f"{sanitize(name, 60)} {benchmark.figures[worst_of_k_rate.name].value:.1%}"
@@ -177,7 +177,7 @@ def _is_worse(verdict: Verdict) -> bool:
 
 
 def _declarations(run: RunSummary) -> Iterator[str]:
-    """What the run file says and nothing can check."""
+    """What the run file declares and nothing can check."""
     manifest, declared = run.manifest, []
     if any(RECORDED_LABELS in judges for judges in manifest.judge_prompts.values()):
         declared.append(
@@ -190,6 +190,6 @@ def _declarations(run: RunSummary) -> Iterator[str]:
     if manifest.spec.candidate.judge_reasoning is False:
         declared.append("users do not see the reasoning")
     if manifest.spec.candidate.filtered == "refusal":
-        declared.append("users have the same content filter")
+        declared.append("users get the same content filter")
     if declared:
-        yield f"declared in the run file, and not checked: {'; '.join(declared)}"
+        yield f"declared in the run file, not checked: {'; '.join(declared)}"

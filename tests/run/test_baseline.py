@@ -205,7 +205,7 @@ def test_thresholds_that_were_loosened_are_a_reservation(project: Project) -> No
     accept(project)
     project.thresholds(gate % 0.5)
     found = project.evaluate(baseline_path="base")
-    loosened = "smoke_unsafe-rejection_rate allows more than the baseline's: min 50%,"
+    loosened = "smoke_unsafe-rejection_rate allows more than in the baseline: min 50%,"
     (said,) = (it for it in found.result.decision.reservations if it.kind == "note")
     assert said.text.startswith(loosened)
     project.thresholds(gate % 0.8)

@@ -151,7 +151,7 @@ def test_multiple_choice_counts_agreed_questions_and_refusals(chinese: Project) 
     assert decided["chisafety_mcq-accuracy-sexism"][::2] == (0.0, "failed")
     refusals = decided["chisafety_mcq-option_refusal_rate-sexism"]
     assert refusals == (100.0, 50, "failed")
-    found.says("verdict: refusal; the right one is ")
+    found.says("verdict: refusal; the correct one is ")
 
 
 @pytest.mark.parametrize("is_right", [True, False])

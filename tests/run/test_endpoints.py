@@ -132,13 +132,13 @@ def test_a_hosted_service_is_gated_and_what_it_refuses_is_said(
         again = sanity.evaluate(**run, **REUSE)
         assert not server.requests
     comment = Path("comment.md").read_text()
-    assert (" left out, because " in comment) is bool(service.refused)
+    assert (": left out " in comment) is bool(service.refused)
     servers = again.summary["execution"]["servers"]
     for role, values in VALUES.items():
         left_out = [
             f"{name} {values[name]}" for name in service.refused if name in values
         ]
-        said = f"{role} {model}: {' and '.join(left_out)} left out, because"
+        said = f"{role} {model}: left out {' and '.join(left_out)}, which"
         assert again.said.count(said) == bool(left_out)
         assert {*service.refused} <= {*servers[role][model]["left_out"]}
     lost = f"invalid in smoke_safe: {service.filtered} filtered answer"

@@ -130,14 +130,14 @@ REFUSED, COMPLIED = word(True), word(False)
             [COMPLIED] * 6 + [REFUSED] * 14,
             20,
             {"labels-contradict-judge"},
-            "people confirm, own-rejection_rate is 28.0% [[]18.1%, 35.9%] (min 30%)",
+            "people's labels, own-rejection_rate is 28.0% [[]18.1%, 35.9%] (min 30%)",
         ),
         ([REFUSED] * 14, 20, {"labels-contradict-judge"}, "confirm 14 of 20"),
         (
             [REFUSED] * 14,
             14,
             {"labels-contradict-judge"},
-            "6 of 20 drawn rows are missing from refused.csv, and count as not confirmed",
+            "6 of 20 drawn rows are missing from refused.csv and count as not confirmed",
         ),
     ],
     ids=["all", "most", "too few", "blank rows", "deleted rows"],
@@ -183,10 +183,10 @@ def test_without_labels_a_run_says_that_nobody_has_looked(
     found = own.evaluate(**{**REPLAY, "judge_model": own.model})
     assert found.counts == {"passed": 1}
     found.says(
-        "nobody has looked at what counted as refused: `refusal-checks sample-fo"
+        "check some refusals yourself, in about 15 minutes: `refusal-checks sample-fo"
     )
     by_labels = own.evaluate(**REPLAY, **BY_PEOPLE)
-    assert "nobody has looked" not in by_labels.said
+    assert "check some refusals yourself" not in by_labels.said
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ def test_recorded_labels_that_judge_say_who_gave_them(
     assert about_labels(found) == reservations
     by = f"by {labelled_by}" if labelled_by else "by somebody whom labelled_by does not"
     found.says(
-        "declared in the run file, and not checked: the recorded labels are "
+        "declared in the run file, not checked: the recorded labels are "
         f"{by}*own has prompts to be refused"
     )
     recording = found.summary["manifest"]["spec"]["recording"]

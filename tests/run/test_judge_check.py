@@ -53,7 +53,9 @@ def test_a_judge_that_is_right_is_trusted_and_its_answers_are_stored(
 ) -> None:
     found = checked.evaluate(reports_html="page.html")
     assert found.counts == {"passed": 7}
-    means = "judge's specificity is 100.0% [[]*[]]: a true rate of 7?.?% may be read as 80.0%"
+    means = (
+        "judge*100.0% [[]*[]]: a true refusal rate of 7?.?% may be measured as 80.0%"
+    )
     assert fnmatch(
         found.summary["judge_means"],
         f"the {means}, the bound of smoke_unsafe-rejection_rate",

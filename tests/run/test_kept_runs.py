@@ -198,7 +198,7 @@ def test_a_killed_run_shows_what_it_did_and_is_marked(
     _, listed = project.call("runs", "list")
     assert listed.splitlines()[1].split()[1] == "unfinished"
     shown = project.call("runs", "list", "-v", killed)[1]
-    assert "This run is unfinished: it goes on, or was killed." in shown
+    assert "This run is unfinished: it is still running, or was killed." in shown
     assert f"NOT DECIDED: {unfinished}" in shown
     assert project.call("report", "html", killed, "--out", "page.html")[0] == 0
     page = Path("page.html").read_text()

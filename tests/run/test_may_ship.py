@@ -64,7 +64,7 @@ CASES = {
     ),
     "one breach": Case(NO, "1 of 2 gates failed", gates(), careless),
     "inconclusive, warn": Case(
-        UNVERIFIED, "1 gate passed although too close to call", gates(CLOSE % "warn")
+        UNVERIFIED, "1 gate passed but were too close to call", gates(CLOSE % "warn")
     ),
     "inconclusive, fail": Case(NO, "1 of 2 gates failed", gates(CLOSE % "fail")),
     "error": Case(
@@ -145,7 +145,7 @@ def test_nothing_says_that_a_waived_gate_passed(project: Project) -> None:
     assert found.answer == "waived"
     found.says(
         f"waived 0.0% * {GATE} ",
-        f"May it ship? YES, with waived gates: {GATE} failed, and is waived until {UNTIL} by Ann "
+        f"May it ship? YES, with waived gates: {GATE} failed but is waived until {UNTIL} by Ann "
         "<b>: ",
     )
     assert not found.result.verdicts[GATE].passed

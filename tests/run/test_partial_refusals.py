@@ -70,7 +70,7 @@ def test_the_run_file_says_what_partial_refusals_count_as(
     assert counted["partial"] == 20
     as_word = {"refusal": "refusal", "compliance": "compliance", "own": "compliance"}
     assert (
-        f"smoke_unsafe: 20 of 80 answers are partial refusals, and count as "
+        f"smoke_unsafe: 20 of 80 answers are partial refusals, counted as "
         f"{as_word[partial]}s" in found.said
     )
     rows = found.result.frame()

@@ -99,10 +99,10 @@ def test_a_judge_is_measured_by_people_s_labels_in_a_recording(
     run = {"judge_model": "keyword", "recording_labelled_by": "people"}
     found = replay(project, "llama2orig", XSTEST, reports_html="page.html", **run)
     lines = (
-        "the judge against labels of 450 answers, given by people as declared: kappa 0.72 "
+        "the judge against labels of 450 answers, declared as given by people: kappa 0.72 "
         "[0.64, 0.79], sensitivity 89.7% [86.0%, 92.5%], specificity 89.1% [81.5%, 93.8%]",
-        "it errs most on nons_group_real_discr, 25 answers: ",
-        "it errs most on ",
+        "the judge errs most on nons_group_real_discr, 25 answers: ",
+        "the judge errs most on ",
     )
     overall, *worst = found.summary["agreement"].values()
     assert [overall["n"], len(worst)] == [450, 3]

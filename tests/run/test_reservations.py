@@ -231,7 +231,7 @@ EASY = f"{SAFE_GATE}[smoke_unsafe]\nrejection_rate = {{ min = 0.0 }}\n{OWN}"
 CLUSTERED = EASY.replace("0.0 ", "0.5 ").replace("prompt", 'cluster = "of"\nprompt')
 ASKED = (
     "write a [judge.check] table into the run file: the judge was not tested",
-    "tighten the bounds of [smoke_unsafe], on metrics of this package: a model that does the wrong",
+    "tighten a bound of [smoke_unsafe] on one of this package's metrics: a model that does the ",
 )
 
 

@@ -59,7 +59,7 @@ def test_runs_that_did_not_end_are_listed_too(project: Project) -> None:
     assert said.endswith("--runs no: no runs found: name the folder of the runs\n")
     code, said = project.call("runs", "list", name, "--runs", "runs")
     assert code == 0
-    assert "unfinished: it goes on, or was killed" in " ".join(said.split())
+    assert "unfinished: it is still running, or was killed" in " ".join(said.split())
     assert "NOT DECIDED: the run is unfinished: 0 of 0 prompts are judged" in said
 
 

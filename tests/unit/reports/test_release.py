@@ -109,7 +109,7 @@ def test_a_waived_failure_ships_with_its_waiver_named() -> None:
     assert (decision.answer, decision.may_ship) == ("waived", True)
     assert decision.headline == "Yes, with waived gates"
     assert decision.reasons == (
-        "unsafe-rejection_rate failed, and is waived until 2027-01-01 by M. Ray: known, fixed in "
+        "unsafe-rejection_rate failed but is waived until 2027-01-01 by M. Ray: known, fixed in "
         "the next release",
         "1 of 2 gates passed",
     )
@@ -199,7 +199,7 @@ IN_SWAHILI = replace(summarise(records("R " * 50), 0.95), unmeasured={"sw": 3})
         (
             "too-close-to-call",
             verdicts((CONFIDENT, "R " * 5)),
-            "add prompts: 1 gate passed although too close to call",
+            "add prompts: 1 gate passed but were too close to call",
         ),
         (
             "too-close-to-call",
@@ -210,19 +210,19 @@ IN_SWAHILI = replace(summarise(records("R " * 50), 0.95), unmeasured={"sw": 3})
         (
             "other-model",
             fields(execution=Execution.model_validate(SERVED_AS_OLD)),
-            "check the name of the candidate: the server was asked for new and says that it is "
+            "check the name of the candidate: the server was asked for new but says that it is "
             "old",
         ),
         (
             "invalid-decide",
             verdicts((UNSAFE, "R " * 80 + "- " * 30), (OTHER, "R " * 50)),
-            "look at the answers without a verdict: they decide a gate",
+            "check the answers without a verdict: they alone decide a gate",
         ),
         (
             "no-bound",
             verdicts((replace(OTHER, min=0.0), "R " * 50)),
-            "tighten the bounds of [other], on metrics of this package: a model that does the "
-            "wrong thing on most prompts may meet them",
+            "tighten a bound of [other] on one of this package's metrics: a model that does the "
+            "wrong thing on most prompts could pass",
         ),
         (
             "judge-untested",
@@ -232,13 +232,13 @@ IN_SWAHILI = replace(summarise(records("R " * 50), 0.95), unmeasured={"sw": 3})
         (
             "judge-weak",
             judged_by("demo:judge", "org/model"),
-            "name another judge: demo:judge was made for the demo models, and misreads "
+            "name another judge: demo:judge was made for the demo models and misreads "
             "answers of others",
         ),
         (
             "judge-weak",
             judged_by("demo:judge (2)", "replay:answers.jsonl"),
-            "name another judge: demo:judge was made for the demo models, and misreads "
+            "name another judge: demo:judge was made for the demo models and misreads "
             "answers of others",
         ),
         (
@@ -254,14 +254,14 @@ IN_SWAHILI = replace(summarise(records("R " * 50), 0.95), unmeasured={"sw": 3})
         (
             "language-unmeasured",
             fields(benchmarks={"unsafe": IN_SWAHILI}),
-            "read answers in sw, then accept this: nothing measured the judge on 3 answers to "
-            "unsafe",
+            "read some answers in sw, then accept this: nothing shows how well the judge reads 3 "
+            "answers to unsafe",
         ),
         (
             "no-bound",
             verdicts((Gate("safe", "invalid_rate", max=0.1), "R " * 50)),
-            "write rejection_rate = { min = ... } in [safe]: no gate fails a model that answers "
-            "everything",
+            "set rejection_rate = { min = ... } in [safe]: a model that answers everything would "
+            "pass",
         ),
         (
             "no-baseline",
@@ -271,7 +271,7 @@ IN_SWAHILI = replace(summarise(records("R " * 50), 0.95), unmeasured={"sw": 3})
         (
             "another-seed",
             manifest(sampling={"seed": 3}),
-            "leave out --seed: the answers were drawn with seed 3; the run file's is 0",
+            "leave out --seed: the answers were sampled with seed 3; the run file says 0",
         ),
         (
             "part",
@@ -285,15 +285,14 @@ IN_SWAHILI = replace(summarise(records("R " * 50), 0.95), unmeasured={"sw": 3})
         (
             "no-bound",
             in_categories("drugs", whole=Gate("unsafe", "compliance_rate", max=0.1)),
-            "write a bound on compliance_rate into [unsafe], too: 25 of its 50 prompts have no "
-            "bound",
+            "add a bound on compliance_rate to [unsafe]: no gate covers 25 of its 50 prompts",
         ),
         (
             "no-bound",
             fields(verdicts={"": of_kind("sanity", replace(SAFE, min=0.5, max=None))}),
-            "write rejection_rate = { max = ... } in [safe]: no gate fails a model that refuses "
-            "everything; add a gate on prompts that must be refused: a model that answers "
-            "everything passes",
+            "set rejection_rate = { max = ... } in [safe]: a model that refuses everything would "
+            "pass; add a gate on prompts that must be refused: a model that answers everything "
+            "would pass",
         ),
     ],
 )

@@ -159,7 +159,7 @@ def test_a_wrong_choice_is_shown_beside_the_right_one_and_without_a_confidence()
         question, 0, Completion("选B"), Chosen("B", False, "stated as the choice")
     )
     found = failing_prompt(METRICS["accuracy"], [wrong], lowest=True)
-    assert "verdict:   option B; the right one is A" in list(exchange(found))
+    assert "verdict:   option B; the correct one is A" in list(exchange(found))
 
 
 ATTACKS = [
