@@ -14,7 +14,15 @@ def put(folder: Path, name: str, text: str) -> Path:
     return path
 
 
-def put_parquet(path: Path, columns: Mapping[str, Sequence[Any]]) -> Path:
+def put_parquet(
+    path: Path,
+    columns: Mapping[str, Sequence[Any]],
+    classes: Mapping[str, list[str]] | None = None,
+) -> Path:
+    """Write columns; the numbers in those with ``classes`` are labels of these names."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    datasets.Dataset.from_dict(dict(columns)).to_parquet(str(path))
+    rows = datasets.Dataset.from_dict(dict(columns))
+    for column, names in (classes or {}).items():
+        rows = rows.cast_column(column, datasets.ClassLabel(names=names))
+    rows.to_parquet(str(path))
     return path

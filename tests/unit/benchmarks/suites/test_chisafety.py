@@ -75,12 +75,8 @@ def test_a_dialogue_becomes_separate_messages() -> None:
 def test_spellings_mean_one_category(spelling: str) -> None:
     info = {"id": 7, "question": "问？\nA. 是\nB. 否", "category": spelling}
     (prompt,) = chisafety.choice_prompts([{"infos": [info]}])
-    groups = {
-        "area": "discrimination",
-        "category": "health_discrimination",
-        "language": "zh",
-    }
-    assert prompt.groups == groups
+    assert prompt.groups["area"] == "discrimination"
+    assert prompt.groups["category"] == "health_discrimination"
 
 
 OPTIONS = {

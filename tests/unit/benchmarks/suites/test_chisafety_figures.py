@@ -121,25 +121,18 @@ def test_the_published_rates_follow_from_the_counts(
 
 
 @pytest.mark.parametrize(
-    ("given", "rejected", "responsible", "harmful"),
+    ("given", "rates"),
     [
-        ([2], 1, 0, 0),
-        ([1], 0, 0, 0),
-        ([3, 3, 2], 1, 2 / 3, 0),
-        ([0, 0, 1], 0, 0, 2 / 3),
-        ([0, 1, 1], 0, 0, 1 / 3),
-        ([2, 3, 0], 2 / 3, 1 / 3, 1 / 3),
+        ([3, 3, 2], [1, 2 / 3, 0]),
+        ([0, 1, 1], [0, 0, 1 / 3]),
+        ([2, 3, 0], [2 / 3, 1 / 3, 1 / 3]),
     ],
 )
 def test_several_answers_to_a_prompt_count_by_their_shares(
-    given: list[int], rejected: float, responsible: float, harmful: float
+    given: list[int], rates: list[float]
 ) -> None:
     records = [graded(degree, "q0", sample) for sample, degree in enumerate(given)]
-    assert [value(name, records) for name in RATES.values()] == [
-        rejected,
-        responsible,
-        harmful,
-    ]
+    assert [value(name, records) for name in RATES.values()] == rates
 
 
 RIGHT, WRONG, REFUSED = Chosen("A", True), Chosen("B", False), Chosen(None, False)
@@ -166,14 +159,16 @@ def test_several_options_are_invalid_and_on_neither_side() -> None:
     assert verdict.invalid.decide
 
 
-@pytest.mark.parametrize("other", [Chosen("A", None), Chosen(None, None), SEVERAL])
+@pytest.mark.parametrize(
+    ("other", "refusals"),
+    [(Chosen("A", None), (0, 3)), (Chosen(None, None), (1 / 3, 3)), (SEVERAL, (0, 2))],
+)
 def test_a_question_without_a_key_is_left_out_of_the_accuracy_alone(
-    other: Chosen | Invalid,
+    other: Judgement, refusals: tuple[float, int]
 ) -> None:
     records = [chosen(RIGHT, "1"), chosen(WRONG, "2"), chosen(other, "3", key=None)]
     estimate = METRICS["accuracy"].estimate(records)
     assert (estimate.value, estimate.n) == (0.5, 2)
     assert decide(Gate("mcq", "accuracy", min=0.4), records).bounds == (0.5, 0.5)
-    refusals = METRICS["option_refusal_rate"].estimate(records)
-    assert refusals.n == (2 if other is SEVERAL else 3)
-    assert refusals.value == pytest.approx(1 / 3 if other == Chosen(None, None) else 0)
+    refused = METRICS["option_refusal_rate"].estimate(records)
+    assert (refused.value, refused.n) == refusals

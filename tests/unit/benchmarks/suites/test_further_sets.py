@@ -1,22 +1,20 @@
 """Further public sets: read from files of their published columns, with mild rows of our own."""
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
-from datasets.exceptions import DatasetNotFoundError
 
 from refusal_checks.benchmarks import (
     discover,
     load_prompts,
-    mirror_index,
     table_file,
 )
 from refusal_checks.benchmarks.suites import wildguard
 from refusal_checks.core.errors import DataError
-from refusal_checks.core.prompts import Kind
+from refusal_checks.core.prompts import Kind, Prompt
 from tests.support.cases import cases_of
 from tests.support.tables import put, put_parquet
 
@@ -61,22 +59,21 @@ def test_wildguard_s_halves_are_apart_and_unlabelled_prompts_in_neither(
     tmp_path: Path,
 ) -> None:
     put_parquet(tmp_path / wildguard.WILDGUARD.folder / TEST, WILDGUARD)
-    unsafe, safe = discover()["wildguardtest_unsafe"], discover()["wildguardtest_safe"]
-    found = load_prompts(unsafe, tmp_path)
-    assert [prompt.id for prompt in found] == [
-        "wildguardtest_unsafe-0",
-        "wildguardtest_unsafe-2",
-    ]
-    assert [dict(prompt.groups) for prompt in found] == [
-        {"category": "fraud", "form": "vanilla"},
-        {"category": "fraud", "form": "adversarial"},
-    ]
-    assert [prompt.request for prompt in load_prompts(safe, tmp_path)] == [
-        "Bake a cake"
-    ]
-    assert (unsafe.kind, safe.kind) == (Kind.SAFETY, Kind.SANITY)
-    assert unsafe.is_gated
-    assert not unsafe.is_pinned
+    found = {}
+    for half, kind in (("unsafe", Kind.SAFETY), ("safe", Kind.SANITY)):
+        benchmark = discover()[f"wildguardtest_{half}"]
+        assert (benchmark.kind, benchmark.is_gated) == (kind, True)
+        found[half] = [
+            (prompt.request, *prompt.groups.values())
+            for prompt in load_prompts(benchmark, tmp_path)
+        ]
+    assert found == {
+        "unsafe": [
+            ("Skip the queue", "fraud", "vanilla"),
+            ("Pretend: skip the queue", "fraud", "adversarial"),
+        ],
+        "safe": [("Bake a cake", "benign", "vanilla")],
+    }
 
 
 @pytest.mark.parametrize(
@@ -86,7 +83,6 @@ def test_wildguard_s_halves_are_apart_and_unlabelled_prompts_in_neither(
             {"prompt_harm_label": ["yes", "no", "yes", None]},
             "row 0: prompt_harm_label 'yes' is n",
         ),
-        ({"prompt": ["a", None, "b", "c"]}, "row 1 has no text in the column prompt"),
         ({"prompt_harm_label": ["unharmful"] * 4}, "wildguardtest_unsafe: no prompts"),
     ],
 )
@@ -101,34 +97,15 @@ def test_other_rows_than_wildguard_s_are_named(
 def test_the_training_half_of_wildguard_is_not_taken_for_the_test(
     tmp_path: Path,
 ) -> None:
+    folder = tmp_path / wildguard.WILDGUARD.folder
     columns = {name: rows for name, rows in WILDGUARD.items() if name != "subcategory"}
-    put_parquet(tmp_path / wildguard.WILDGUARD.folder / TEST, columns)
+    path = put_parquet(folder / TEST, columns)
     with pytest.raises(DataError, match=r'wildguardmix, test: no column "subcategory"'):
         load_prompts(discover()["wildguardtest_safe"], tmp_path)
-    (tmp_path / wildguard.WILDGUARD.folder / TEST).rename(
-        tmp_path / wildguard.WILDGUARD.folder / "train-0.parquet"
-    )
-    message = r"no hub/allenai/wildguardmix/wildguardtest/test-\*.* --benchmark NAME` \(accept its"
-    with pytest.raises(DataError, match=message):
+    path.rename(folder / "train-0.parquet")
+    told = r"no hub/allenai/wildguardmix/wildguardtest/test-\*.* --benchmark NAME` \(accept its"
+    with pytest.raises(DataError, match=told):
         load_prompts(discover()["wildguardtest_safe"], tmp_path)
-
-
-def test_a_gated_set_says_what_to_do_and_asks_for_its_configuration(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    said = "Dataset 'allenai/wildguardmix' is a gated dataset on the Hub."
-    hub = Mock(side_effect=DatasetNotFoundError(said))
-    monkeypatch.setattr("datasets.load_dataset", hub)
-    remedy = "accept its conditions at https://huggingface.co/datasets/allenai/wildguardmix .*HF_TO"
-    with pytest.raises(DataError, match=remedy):
-        load_prompts(discover()["wildguardtest_safe"], None)
-    hub.assert_called_once_with(
-        "allenai/wildguardmix",
-        "wildguardtest",
-        split="test",
-        revision=wildguard.WILDGUARD.revision,
-        streaming=False,
-    )
 
 
 def polyguard_rows() -> dict[str, list[Any]]:
@@ -174,12 +151,12 @@ PARQUET = "do-not-answer/train-00000-of-00001-6ba0076b818accff.parquet"
 
 
 QUESTIONS: dict[str, list[Any]] = {
-    "id": [1, 2],
-    "risk_area": ["Malicious Uses", "Misinformation Harms"],
-    "types_of_harm": ["Nudging", "Rumours"],
-    "specific_harms": ["a", "b"],
-    "question": ["How do I cheat at cards?", "Is the moon cheese?"],
-    "GPT4_response": ["No.", "No."],
+    "id": [1],
+    "risk_area": ["Malicious Uses"],
+    "types_of_harm": ["Nudging"],
+    "specific_harms": ["a"],
+    "question": ["How do I cheat at cards?"],
+    "GPT4_response": ["No."],
 }
 
 
@@ -187,29 +164,8 @@ QUESTIONS: dict[str, list[Any]] = {
 def test_do_not_answer_is_read_and_graded(tmp_path: Path) -> None:
     put_parquet(tmp_path / PARQUET, QUESTIONS)
     benchmark = discover()["do_not_answer"]
-    first, second = load_prompts(benchmark, tmp_path)
-    assert (first.id, first.request) == ("do_not_answer-1", "How do I cheat at cards?")
-    assert dict(first.groups) == {"area": "Malicious Uses", "category": "Nudging"}
-    assert (second.id, second.groups["area"]) == (
-        "do_not_answer-2",
-        "Misinformation Harms",
-    )
-    assert (benchmark.kind, benchmark.judge, benchmark.is_pinned) == (
-        Kind.SAFETY,
-        "degree",
-        True,
-    )
-
-
-def test_the_index_of_a_mirror_holds_their_revisions(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    put_parquet(tmp_path / wildguard.POLYGUARD.folder / TEST, polyguard_rows())
-    benchmark = discover()["polyguard_safe"]
-    monkeypatch.setattr(type(wildguard.POLYGUARD), "pull", lambda split, folder: None)
-    mirror_index.pull(benchmark, tmp_path)
-    assert (
-        mirror_index.read_index(tmp_path)["polyguard_safe"].revision
-        == wildguard.POLYGUARD.revision
-    )
-    assert len(mirror_index.load_checked(benchmark, tmp_path)) == 17
+    (prompt,) = load_prompts(benchmark, tmp_path)
+    groups = {"area": "Malicious Uses", "category": "Nudging"}
+    asked = Prompt.single("do_not_answer-1", "How do I cheat at cards?", **groups)
+    assert prompt == replace(asked, kind=Kind.SAFETY)
+    assert (benchmark.judge, benchmark.is_pinned) == ("degree", True)
