@@ -1,7 +1,5 @@
 """``load_run``: what it gives, where it looks, and wrong arguments."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -35,11 +33,8 @@ def test_a_result_has_verdicts_records_and_a_frame(project: Path) -> None:
     known = {gate.id for gate in GATES if gate.benchmark in ("unsafe", "safe")}
     assert set(result.verdicts) == known
     frame = result.frame()
-    assert (
-        len(frame)
-        == sum(1 for name in result.figures for _ in result.records(name))
-        == 90
-    )
+    rows = sum(len(list(result.records(name))) for name in result.figures)
+    assert len(frame) == rows == (20 + 10) * 3, "three answers a prompt"
     assert frame.columns[-3:].tolist() == ["groups", "messages", "votes"]
 
 
@@ -62,25 +57,8 @@ def test_a_run_that_goes_on_has_no_result(project: Path) -> None:
         refusal_checks.load_run()
 
 
-def test_a_run_that_is_not_there_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(DataError, match="no runs found"):
-        refusal_checks.load_run("last")
-
-
 def test_a_name_that_is_no_name_is_refused() -> None:
     with pytest.raises(
         UserError, match='give "last", an id or a folder in place of None'
     ):
         refusal_checks.load_run(None)  # type: ignore[arg-type]
-
-
-@pytest.mark.usefixtures("project")
-def test_loading_a_result_imports_no_pandas() -> None:
-    code = "import sys, refusal_checks; refusal_checks.load_run(); print(*sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    assert not {"pandas", "datasets", "torch"} & set(done.stdout.split())

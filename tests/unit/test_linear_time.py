@@ -6,6 +6,7 @@ import multiprocessing
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from itertools import product
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -140,16 +141,14 @@ PARSERS: Mapping[str, Callable[[str], object]] = {
 }
 
 
-def _slow(say: Connection, step: int) -> None:
-    """Send the name of each parser and shape that takes too long, then an empty text."""
+Task = tuple[str, Callable[[], object]]
+"""What is read, in words, and the reading of it."""
+
+
+def parsing(step: int) -> Iterator[Task]:
+    """Each parser with each shape, or with every ``step``-th."""
     for (name, parse), text in product(PARSERS.items(), list(shapes())[::step]):
-        say.send(f"{name}: {text[:40]!r}")
-        start = time.process_time()
-        parse(text)
-        seconds = time.process_time() - start
-        if seconds > SECONDS:
-            say.send(f"SLOW {name}: {text[:40]!r} took {seconds:.2f} s")
-    say.send("")
+        yield f"{name}: {text[:40]!r}", partial(parse, text)
 
 
 PACKAGE = Path(__file__).parents[2] / "refusal_checks"
@@ -203,21 +202,27 @@ def apply(pattern: re.Pattern[Any], method: str, text: Any) -> None:
         getattr(pattern, method)(text)
 
 
-def _slow_expressions(say: Connection, step: int) -> None:
-    """As ``_slow``, for each regular expression and pieces that are like it."""
+def matching(step: int) -> Iterator[Task]:
+    """Each regular expression with pieces that are like it, or with every ``step``-th."""
     for number, (where, pattern, method) in enumerate(expressions()):
         own = re.findall(r"[A-Za-z]{2,}|[\u4e00-\u9fff]+", str(pattern.pattern))
         pieces = [*REPEATED, *UNENDED, *own, *(f"{word} " for word in own)]
         folders = (most for name, most in BOUNDED.items() if where.startswith(name))
         length = next(folders, LENGTH // 5)
         for piece in pieces[number % step :: step]:
-            say.send(f"{where} {method}: {piece!r}")
             text = piece * (length // len(piece)) + "\x00"
-            start = time.process_time()
-            apply(pattern, method, text)
-            seconds = time.process_time() - start
-            if seconds > SECONDS:
-                say.send(f"SLOW {where} {method}: {piece!r} took {seconds:.2f} s")
+            yield f"{where} {method}: {piece!r}", partial(apply, pattern, method, text)
+
+
+def work(say: Connection, tasks: Iterator[Task]) -> None:
+    """Send the name of each task, that of each slow one once more, then an empty text."""
+    for name, task in tasks:
+        say.send(name)
+        start = time.process_time()
+        task()
+        seconds = time.process_time() - start
+        if seconds > SECONDS:
+            say.send(f"SLOW {name} took {seconds:.2f} s")
     say.send("")
 
 
@@ -226,17 +231,13 @@ def test_the_regular_expressions_of_the_package_are_found() -> None:
 
 
 @pytest.mark.parametrize("step", [pytest.param(1, marks=pytest.mark.nightly), 14])
-@pytest.mark.parametrize("child", [_slow, _slow_expressions])
+@pytest.mark.parametrize("tasks", [parsing, matching])
 def test_foreign_text_is_read_in_linear_time(
-    child: Callable[[Connection, int], None], step: int
+    tasks: Callable[[int], Iterator[Task]], step: int
 ) -> None:
-    assert slow_ones(child, step) == []
-
-
-def slow_ones(work: Callable[[Connection, int], None], step: int) -> list[str]:
-    """What took too long in a child that does some work."""
     listen, say = multiprocessing.Pipe(duplex=False)
-    child = multiprocessing.get_context("fork").Process(target=work, args=(say, step))
+    fork = multiprocessing.get_context("fork")
+    child = fork.Process(target=work, args=(say, tasks(step)))
     child.start()
     slow, current, deadline = [], "nothing", time.monotonic() + DEADLINE
     try:
@@ -251,4 +252,4 @@ def slow_ones(work: Callable[[Connection, int], None], step: int) -> list[str]:
     finally:
         child.kill()
         child.join()
-    return slow
+    assert slow == []

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from refusal_checks import RunSpec
 from refusal_checks.config.layers import Layer, option_layer, parse_override
@@ -29,90 +27,54 @@ def read(write: Write, text: str = "", *settings: str, gates: str = GATE) -> Run
 
 
 @pytest.mark.parametrize(
-    ("text", "settings", "message"),
+    ("setting", "message"),
     [
+        ("sampling.samples=0", "--set sampling.samples=0: must be at least 1"),
+        ("sampling.smples=2", "--set sampling.smples=2: no such key; did you mean "),
+        ("samples=2", 'write TABLE.KEY=VALUE; did you mean "sampling.samples"?'),
+        ("sampling=2", "--set sampling=2: [sampling]: must be a table"),
+        ("judge.check=false", "remove check from [judge] in the run file"),
+        ("sampling.samples", "write --set TABLE.KEY=VALUE, as in"),
+        ("sampling samples=2", "'sampling samples' is not a key of a table"),
         (
-            "[sampling]\nsamples = 0",
-            (),
-            "run.toml: [sampling]: samples = 0: must be at least 1",
-        ),
-        (
-            "[judge]\nmodle = 'm'",
-            (),
-            "modle = 'm': no such key; did you mean \"model\"?",
-        ),
-        (
-            "[candidat]\nmodel = 'm'",
-            (),
-            'run.toml: [candidat]: no such table; did you mean "cand',
-        ),
-        ("", ("sampling.samples=0",), "--set sampling.samples=0: must be at least 1"),
-        (
-            "",
-            ("sampling.smples=2",),
-            "--set sampling.smples=2: no such key; did you mean ",
-        ),
-        ("", ("samples=2",), 'write TABLE.KEY=VALUE; did you mean "sampling.samples"?'),
-        ("", ("sampling=2",), "--set sampling=2: [sampling]: must be a table"),
-        ("", ("judge.check=false",), "remove check from [judge] in the run file"),
-        ("", ("sampling.samples",), "write --set TABLE.KEY=VALUE, as in"),
-        ("", ("sampling samples=2",), "'sampling samples' is not a key of a table"),
-        (
-            "",
-            ("candidate.args=[--dtype=float32, --seed 1]",),
+            "candidate.args=[--dtype=float32, --seed 1]",
             """quote it for the shell: --set 'candidate.args=["TEXT"]'""",
         ),
         (
-            "",
-            ("recording.columns={completion=said,prompt='q'}",),
+            "recording.columns={completion=said,prompt='q'}",
             """for the shell: --set 'recording.columns={KEY="TEXT"}'""",
         ),
-        ("", ("candidate.template_variables={",), """={KEY="TEXT"}'"""),
         (
-            "",
-            ("judge.samples=3",),
+            "judge.samples=3",
             "--set judge.samples=3: samples = 3: set the judge's tempera",
         ),
-        (
-            "",
-            ("smoke_unsafe.rejection_rate.mn=0.5",),
-            'no such key; did you mean "min"?',
-        ),
+        ("smoke_unsafe.rejection_rate.mn=0.5", 'no such key; did you mean "min"?'),
     ],
 )
-def test_what_is_refused(
-    write: Write, text: str, settings: tuple[str, ...], message: str
-) -> None:
+def test_what_set_refuses(write: Write, setting: str, message: str) -> None:
     with pytest.raises(UserError) as caught:
-        read(write, text, *settings)
+        read(write, "", setting)
     said = str(caught.value)
     assert message in said
-    assert said.startswith("--set" if settings else str(write("run.toml", "")))
+    assert said.startswith("--set")
     assert said.isprintable()
 
 
 @pytest.mark.parametrize(
-    ("text", "content"),
+    ("text", "table", "key", "value"),
     [
-        ("store.fresh = true", {"store": {"fresh": True}}),
-        ("judge.args=--max-model-len 9", {"judge": {"args": "--max-model-len 9"}}),
-        ('judge.model=["a", "b"]', {"judge": {"model": ["a", "b"]}}),
-        (
-            "engine.command=run 'a b' \"c\" \\d",
-            {"engine": {"command": "run 'a b' \"c\" \\d"}},
-        ),
-        (
-            'recording.columns={completion="text"}',
-            {"recording": {"columns": {"completion": "text"}}},
-        ),
-        ('smoke_unsafe."a.b".x=1', {"smoke_unsafe": {"a.b": {"x": 1}}}),
-        (f"sampling.seed={'9' * 5000}", {"sampling": {"seed": "9" * 5000}}),
+        ("store.fresh = true", "store", "fresh", True),
+        ("judge.args=--max-model-len 9", "judge", "args", "--max-model-len 9"),
+        ('judge.model=["a", "b"]', "judge", "model", ["a", "b"]),
+        ("engine.command=run 'a' \"c\" \\d", "engine", "command", "run 'a' \"c\" \\d"),
+        ('smoke_unsafe."a.b".x=1', "smoke_unsafe", "a.b", {"x": 1}),
+        (f"sampling.seed={'9' * 5000}", "sampling", "seed", "9" * 5000),
     ],
 )
 def test_a_value_on_the_command_line_is_toml_or_else_a_text(
-    text: str, content: dict[str, Any]
+    text: str, table: str, key: str, value: object
 ) -> None:
-    assert parse_override(text).content == content
+    assert parse_override(text).content == {table: {key: value}}
 
 
 def test_what_is_said_later_wins_key_by_key(write: Write) -> None:
@@ -128,31 +90,18 @@ def test_what_is_said_later_wins_key_by_key(write: Write) -> None:
     assert spec.where("sampling.samples") == "--samples 7"
 
 
-def test_the_usual_seed_is_that_of_the_files(write: Write) -> None:
-    plain = write("plain.toml", GATE)
-    own = write("own.toml", f"[sampling]\nseed = 4\n{GATE}")
-    option = option_layer("seed", 9)
-    seeds = {
-        "default": RunSpec.read(plain),
-        "file": RunSpec.read(own),
-        "option": RunSpec.read(plain, overrides=[option]),
-        "option over a file": RunSpec.read(own, overrides=[option]),
-        "value over a file": RunSpec.read(own).with_value("sampling.seed", 8),
-    }
-    assert {
-        name: (spec.sampling.seed, spec.usual_seed) for name, spec in seeds.items()
-    } == {
-        "default": (0, 0),
-        "file": (4, 4),
-        "option": (9, 0),
-        "option over a file": (9, 4),
-        "value over a file": (8, 4),
-    }
-
-
-def test_keys_that_belong_together_may_come_one_by_one(write: Write) -> None:
-    judge = read(write, "", "judge.samples=3", "judge.temperature=0.6").judge
-    assert (judge.samples, judge.temperature) == (3, 0.6)
+@pytest.mark.parametrize(
+    ("file", "seeds"), [("", (9, 0)), ("[sampling]\nseed = 4", (9, 4))]
+)
+def test_the_usual_seed_is_that_of_the_files(
+    write: Write, file: str, seeds: tuple[int, int]
+) -> None:
+    option = RunSpec.read(
+        write("run.toml", f"{file}\n{GATE}"), overrides=[option_layer("seed", 9)]
+    )
+    value = read(write, file).with_value("sampling.seed", 9)
+    for spec in (option, value):
+        assert (spec.sampling.seed, spec.usual_seed) == seeds
 
 
 def test_a_system_prompt_is_given_once_and_may_be_a_file(write: Write) -> None:
@@ -169,67 +118,32 @@ def test_a_system_prompt_is_given_once_and_may_be_a_file(write: Write) -> None:
 
 def test_another_value_makes_another_run(write: Write) -> None:
     spec = read(write, "[sampling]\nsamples = 3")
-    other = spec.with_value("sampling.samples", 2)
-    other = other.with_value("candidate.model", "a")
-    other = other.with_value("judge.model", ["a", "b"])
-    assert (spec.sampling.samples, other.sampling.samples) == (3, 2)
-    assert (spec.candidate.model, other.candidate.model) == ("", "a")
-    assert (spec.judge.model, other.judge.model) == ((), ("a", "b"))
-    assert (other.gates, other.files) == (spec.gates, spec.files)
-    for key, value, why in (
-        ("sampling.samples", "x", "sampling.samples = 'x': must be a whole number"),
-        ("sampling.sample", 2, 'sampling.sample = 2: no such key; did you mean "sam'),
-        ("sampling", 3, "sampling = 3: write sampling.KEY=VALUE"),
-    ):
-        with pytest.raises(UserError, match=f"^{why}"):
-            other.with_value(key, value)
-
-
-def test_a_run_is_read_from_a_dict_and_takes_several_values_at_once() -> None:
-    tables = {
-        "xstest_safe": {"rejection_rate": {"max": 0.1}, "limit": 20},
-        "xstest_unsafe": {},
-        "sampling": {"samples": 2},
-    }
-    spec = RunSpec.from_dict(tables)
-    assert [gate.id for gate in spec.gates][:1] == ["xstest_safe-rejection_rate"]
-    assert spec.measured == {"xstest_unsafe-measured": "xstest_unsafe"}
-    assert (spec.sampling.samples, spec.benchmarks["xstest_safe"].limit) == (2, 20)
     other = spec.with_values(
         {
+            "sampling.samples": 2,
+            "candidate.args": ["--dtype", "float32"],
             "judge.samples": 3,  # which needs the next one
             "judge.temperature": 0.6,
-            "xstest_safe.rejection_rate.max": 0.2,
-            "candidate.args": ["--dtype", "float32"],
+            "smoke_unsafe.rejection_rate.min": 0.9,
         }
     )
-    assert (other.judge.samples, other.gates[0].max) == (3, 0.2)
-    assert other.candidate.args == "--dtype float32"
-    assert spec.judge.samples == 1
-    for wrong, says in (
-        (
-            {"sampling": {"sample": 2}},
-            r"from_dict: \[sampling\]: sample = 2: no such key; ",
-        ),
-        (
-            {"xstest_sfe": {}},
-            r'from_dict: \[xstest_sfe\]: no benchmark "xstest_sfe"; did',
-        ),
-        (
-            {"candidate": "replay:demo"},
-            "from_dict: candidate = 'replay:demo': write "
-            """{"candidate": {"model": 'replay:demo'}}""",
-        ),
-        ({"samples": 2}, "from_dict: write TABLE.KEY=VALUE; did you mean"),
-    ):
-        with pytest.raises(UserError, match=says):
-            RunSpec.from_dict(wrong)
-    with pytest.raises(UserError, match="from_dict: give a dict"):
-        RunSpec.from_dict(["smoke"])  # type: ignore[arg-type]
-    with pytest.raises(
-        UserError, match=r"with_values: \[sampling\]: samples = 0: must be"
-    ):
-        spec.with_values({"sampling.samples": 0, "sampling.seed": 1})
+    assert (spec.sampling.samples, spec.judge.samples, spec.gates[0].min) == (3, 1, 0.8)
+    assert (other.sampling.samples, other.judge.samples) == (2, 3)
+    assert (other.candidate.args, other.gates[0].min) == ("--dtype float32", 0.9)
+    assert other.files == spec.files
+
+
+def test_a_run_is_read_from_a_dict() -> None:
+    spec = RunSpec.from_dict(
+        {
+            "xstest_safe": {"rejection_rate": {"max": 0.1}, "limit": 20},
+            "xstest_unsafe": {},
+            "sampling": {"samples": 2},
+        }
+    )
+    assert spec.gates[0].id == "xstest_safe-rejection_rate"
+    assert spec.measured == {"xstest_unsafe-measured": "xstest_unsafe"}
+    assert (spec.sampling.samples, spec.benchmarks["xstest_safe"].limit) == (2, 20)
 
 
 def test_paths_start_from_their_file_and_else_from_here(
@@ -283,39 +197,23 @@ def test_every_key_says_what_it_means_and_every_option_has_a_key() -> None:
         assert name in TABLES[group].model_fields
 
 
-TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=20)
-NAME = TEXT.filter(str.strip)
-VALUES: dict[str, st.SearchStrategy[object]] = {
-    "candidate.model": NAME,
-    "judge.model": NAME | st.lists(NAME, max_size=3),
-    "candidate.template_variables": st.dictionaries(
-        TEXT, st.booleans() | TEXT, max_size=2
-    ),
-    "candidate.devices": st.integers(0, 9) | TEXT,
-    "sampling.stop": st.lists(TEXT, max_size=2),
-    "judge.max_answer_chars": st.integers(100, 10**9),
-    "judge.check.specificity.min": st.floats(0, 1),
-    "recording.columns": st.dictionaries(TEXT, TEXT | st.integers(0, 3), max_size=2),
-    "settings.confidence": st.floats(0.5, 0.99),
-    "trust.human_labels": TEXT,
-}
-
-
-@given(
-    st.lists(
-        st.sampled_from(sorted(VALUES)).flatmap(
-            lambda key: st.tuples(st.just(key), VALUES[key])
-        )
-    )
-)
-def test_what_is_recorded_is_the_run(changes: list[tuple[str, object]]) -> None:
-    spec = RunSpec.from_layers(())
-    for key, value in changes:
-        spec = spec.with_value(key, value)
-    again = RunSpec.from_layers([Layer(spec.dump_set_keys(), "manifest.json")])
+def test_what_is_recorded_is_the_run() -> None:
+    tables = {
+        "candidate": {
+            "model": 'a "b"\n\\c',
+            "devices": 3,
+            "template_variables": {"é ": True, "": "x"},
+        },
+        "judge": {"model": ["a", "b"], "check": {"specificity": {"min": 0.1}}},
+        "sampling": {"stop": ["\x1b", ""], "temperature": 1 / 3},
+        "recording": {"columns": {"prompt": "0", "completion": 1}},
+        "trust": {"human_labels": "labels.csv"},
+    }
+    spec = RunSpec.from_dict(tables)
+    recorded = json.loads(json.dumps(spec.dump_set_keys()))
+    again = RunSpec.from_layers([Layer(recorded, "manifest.json")])
+    assert again.tables == spec.tables
     assert again.dump_set_keys() == spec.dump_set_keys()
-    for name in TABLES:
-        assert getattr(again, name) == getattr(spec, name)
 
 
 def test_targets_of_extensions_are_not_recorded(write: Write) -> None:
@@ -333,23 +231,26 @@ rejection_rate = { max = 0.20, max_rise = 0.10 }
 
 
 def test_setting_one_bound_leaves_the_gate_s_others(write: Write) -> None:
-    file = write("gates.toml", GATED)
-    looser = write("looser.toml", "[xstest_safe]\nrejection_rate = { max = 0.2 }\n")
     gate = "xstest_safe.rejection_rate"
     spec = read(write, "", f"{gate}.max=0.08", f"{gate}.max_rise=0.02", gates=GATED)
     spec = spec.with_value("xstest_safe.category.homonyms.rejection_rate.max", 0.3)
     whole, group = (gate for gate in spec.gates if gate.metric == "rejection_rate")
     assert (whole.max, whole.max_rise, whole.decision) == (0.08, 0.02, "confident")
     assert (group.max, group.max_rise) == (0.3, 0.1)
-    for overrides, maximum in ([], 0.2), ([parse_override(f"{gate}.max=0.08")], 0.08):
-        first, *_ = RunSpec.read(file, looser, overrides=overrides).gates
-        whole_gate = "a file says all of a gate"
-        assert (first.max, first.max_rise) == (maximum, None), whole_gate
-    first, *_ = RunSpec.read(file, looser, file).gates
-    assert first.max == 0.1, "named last, it counts last"
     assert read(write, "", "smoke_unsafe.limit=2").benchmarks["smoke_unsafe"].limit == 2
     measured = read(write, "", "smoke_unsafe.rejection_rate=false")
     assert (measured.gates, measured.ids) == ((), ("smoke_unsafe-measured",))
+
+
+def test_a_later_file_says_all_of_a_gate(write: Write) -> None:
+    file = write("gates.toml", GATED)
+    looser = write("looser.toml", "[xstest_safe]\nrejection_rate = { max = 0.2 }\n")
+    for files, maximum, margin in (
+        ((file, looser), 0.2, None),
+        ((file, looser, file), 0.1, 0.03),  # named last, it counts last
+    ):
+        first = RunSpec.read(*files).gates[0]
+        assert (first.max, first.max_rise) == (maximum, margin)
 
 
 def test_a_list_in_a_table_inside_a_table_is_a_list(write: Write) -> None:
@@ -372,13 +273,10 @@ def test_a_wrong_model_is_said_where_it_was_written(
 ) -> None:
     models = '[candidate]\nmodel = "/no/model"\n[judge]\nmodel = "keyword"\n'
     file = write("run.toml", models + GATE)
+    option = option_layer("candidate", "/other")
     for overrides, said in (
         ([], f"{file}: [candidate] model: /no/model: no such folder"),
-        (
-            [parse_override("candidate.model=/not/it")],
-            "--set candidate.model=/not/it: no such",
-        ),
-        ([option_layer("candidate", "/other")], "--candidate /other: no such folder"),
+        ([option], "--candidate /other: no such folder"),
     ):
         spec = RunSpec.read(file, overrides=overrides)
         with pytest.raises(UserError, match=f"^{re.escape(said)}"):
@@ -386,34 +284,48 @@ def test_a_wrong_model_is_said_where_it_was_written(
 
 
 @pytest.mark.parametrize(
-    ("tables", "message"),
-    [
-        ({"candidate": "x/y"}, """give a dict, RunSpec(candidate={"KEY": VALUE})"""),
-        ({"sampling": {"samples": 0}}, "sampling.samples = 0: must be at least 1"),
-        ({"candidat": {}}, 'no such key; did you mean "candidate"?'),
-    ],
-)
-def test_a_spec_of_wrong_tables_is_a_user_error(
-    tables: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(UserError) as caught:
-        RunSpec(**tables)
-    assert message in str(caught.value)
-    assert "pydantic" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: RunSpec({"candidate": {}}), "write RunSpec.from_dict({...})"),
+        (
+            lambda: RunSpec.from_dict({"sampling": {"sample": 2}}),
+            "from_dict: [sampling]: sample = 2: no such key; ",
+        ),
+        (
+            lambda: RunSpec.from_dict({"candidate": "replay:demo"}),
+            """from_dict: candidate = 'replay:demo': write {"candidate": {"model": """,
+        ),
+        (lambda: RunSpec.from_dict(["smoke"]), "from_dict: give a dict"),  # type: ignore[arg-type]
+        (
+            lambda: RunSpec.from_layers(()).with_value("sampling.samples", "x"),
+            "sampling.samples = 'x': must be a whole number",
+        ),
+        (
+            lambda: RunSpec.from_layers(()).with_value("sampling", 3),
+            "sampling = 3: write sampling.KEY=VALUE",
+        ),
+        (
+            lambda: RunSpec.from_layers(()).with_values(
+                {"sampling.samples": 0, "sampling.seed": 1}
+            ),
+            "with_values: [sampling]: samples = 0: must be",
+        ),
+        (
+            lambda: RunSpec(candidate="x/y"),
+            """give a dict, RunSpec(candidate={"KEY": VALUE})""",
+        ),
+        (
+            lambda: RunSpec(sampling={"samples": 0}),
+            "sampling.samples = 0: must be at least 1",
+        ),
+        (lambda: RunSpec(candidat={}), 'no such key; did you mean "candidate"?'),
         (lambda: RunSpec("run.toml"), 'RunSpec.read("FILE.toml") for a run file'),
-        (lambda: RunSpec.read(5), "5 is no path"),  # type: ignore[arg-type]
         (lambda: RunSpec.read(["a.toml"]), "['a.toml'] is no path"),  # type: ignore[arg-type]
     ],
 )
-def test_a_spec_of_something_else_is_a_user_error(
+def test_what_python_gives_wrong_is_a_user_error(
     make: Callable[[], RunSpec], message: str
 ) -> None:
     with pytest.raises(UserError) as caught:
         make()
     assert message in str(caught.value)
+    assert "pydantic" not in str(caught.value)
