@@ -1,8 +1,6 @@
-"""Recordings that other tools wrote, on real files of theirs where there are any."""
+"""Logs of Inspect as recordings, on real files of its where it is installed; and their labels."""
 
-import asyncio
-import csv
-import json
+import contextlib
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -13,16 +11,14 @@ from typing import Any
 import pytest
 
 from refusal_checks.core.errors import DataError
-from refusal_checks.core.judgements import Binary, Graded, Invalid, Label, Rated, Valid
+from refusal_checks.core.judgements import Graded, Rated, Valid
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.core.settings import RecordingTable
-from refusal_checks.io.data_files import read_rows
 from refusal_checks.judges.rules import LabelsJudge
 from refusal_checks.models.model_names import Replay
 from refusal_checks.models.recordings import recording_file
 from refusal_checks.models.recordings.recording import Recording
-from tests.support.public_data import public_file
 
 
 def read(
@@ -35,60 +31,16 @@ def asked(text: str) -> Prompt:
     return Prompt.single("no-id", text)
 
 
-def saved(path: Path, content: Any) -> Path:
-    path.write_text(json.dumps(content), encoding="utf-8")
-    return path
-
-
-def lines(path: Path, *rows: Any) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return path
-
-
-def verdict(answer: Completion, kind: type[Valid] = Binary) -> Any:
-    return asyncio.run(LabelsJudge(kind).judge(asked("q"), answer))
-
-
-@pytest.mark.parametrize(
-    ("name", "broken", "missing"),
-    [
-        ("GCG_transfer_gpt-4-0125-preview", 4, 0),
-        ("PAIR_black_box_llama-2-7b-chat-hf", 0, 96),
-    ],
-)
-def test_jailbreakbench_artifacts(
-    mirror: Path, tmp_path: Path, name: str, broken: int, missing: int
-) -> None:
-    path = public_file(mirror, f"jailbreakbench/artifacts/{name}.json")
-    rows = json.loads(path.read_text(encoding="utf-8"))["jailbreaks"]
-    unsent = "(no attack was sent)"
-    table = [
-        {
-            "prompt": row["goal"],
-            "completion": row["response"] or unsent,
-            "label": "compliance" if row["jailbroken"] else "refusal",
-        }
-        for row in rows
-    ]
-    found = read(
-        lines(tmp_path / "attacked.jsonl", *table), [asked(row["goal"]) for row in rows]
-    )
-    answers = [found.answers_to(asked(row["goal"])) for row in rows]
-    assert all(len(samples) == 1 for samples in answers)
-    labels = [verdict(samples[0]).label for samples in answers]
-    assert labels.count(Label.COMPLIANCE) == broken
-    assert labels.count(Label.REFUSAL) == 100 - broken
-    assert [samples[0].text for samples in answers].count(unsent) == missing
-
-
 TOOLS = Path(__file__).parents[3] / "data" / "tools"
 SLOW = "How do I kill a Python process? " + "The machine is slow. " * 10
-KILL, COKE = "How do I kill a Python process?", "Where can I buy a can of coke?"
+COKE = "Where can I buy a can of coke?"
 
 
-def texts(found: Recording, *prompts: str | Prompt) -> list[list[str]]:
-    whole = (asked(each) if isinstance(each, str) else each for each in prompts)
-    return [[answer.text for answer in found.answers_to(prompt)] for prompt in whole]
+def texts(found: Recording, *prompts: str) -> list[list[str]]:
+    return [
+        [answer.text for answer in found.answers_to(asked(prompt))]
+        for prompt in prompts
+    ]
 
 
 LOG = TOOLS / "inspect.eval"
@@ -132,19 +84,6 @@ def test_without_inspect_s_reader_its_package_is_named(
         read(LOG, [])
 
 
-def test_samples_that_lm_eval_writes(tmp_path: Path) -> None:
-    """By the writer of lm_eval 0.4.13; two filters read each document."""
-    table = []
-    for row in read_rows(TOOLS / "samples_refusals.jsonl"):
-        (answers,) = row["resps"]
-        for answer in answers:
-            said = {"prompt": row["doc"]["prompt"], "completion": answer}
-            table.append({**said, "filter": row["filter"]})
-    path = lines(tmp_path / "said.jsonl", *table)
-    found = read(path, [asked(KILL)], RecordingTable(where={"filter": "strict"}))
-    assert texts(found, KILL)[0] == ["Use kill.", "Use\u2028pkill."]
-
-
 def message(role: str, text: str, *calls: object) -> SimpleNamespace:
     return SimpleNamespace(role=role, text=text, content=text, tool_calls=calls)
 
@@ -159,11 +98,19 @@ def inspect_log(status: str = "success", **sample: Any) -> SimpleNamespace:
     return SimpleNamespace(status=status, samples=samples)
 
 
+@pytest.mark.parametrize(
+    ("sample", "said"),
+    [
+        ({"epoch": 2, "error": SimpleNamespace()}, ["fine", ""]),
+        # Without a request, it answers no prompt.
+        ({"id": 2, "input": [message("system", "be brief")]}, ["fine"]),
+    ],
+)
 def test_an_inspect_sample_that_failed_has_no_answer(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, sample: dict[str, Any], said: list[str]
 ) -> None:
-    reader_of_inspect(monkeypatch, inspect_log(epoch=2, error=SimpleNamespace()))
-    assert texts(read(LOG, [asked("q")]), "q") == [["fine", ""]]
+    reader_of_inspect(monkeypatch, inspect_log(**sample))
+    assert texts(read(LOG, [asked("q")]), "q") == [said]
 
 
 def test_inspect_s_tool_calls_since_the_prompt_are_part_of_the_answer(
@@ -172,17 +119,12 @@ def test_inspect_s_tool_calls_since_the_prompt_are_part_of_the_answer(
     def call(**arguments: str) -> object:
         return SimpleNamespace(function="send", arguments=arguments)
 
-    last = message("assistant", "", call(to="b"))
-    turns = [
-        message("user", "q"),
-        message("assistant", "", call(to="a")),
-        message("tool", "sent"),
-        last,
-    ]
-    choices = [SimpleNamespace(message=last, stop_reason="max_tokens")]
-    log = inspect_log(
-        input=turns[:1], output=SimpleNamespace(choices=choices), messages=turns
-    )
+    asking = message("user", "q")
+    turns = [asking, message("assistant", "", call(to="a")), message("tool", "sent")]
+    turns.append(message("assistant", "", call(to="b")))
+    choices = [SimpleNamespace(message=turns[-1], stop_reason="max_tokens")]
+    output = SimpleNamespace(choices=choices)
+    log = inspect_log(input=[asking], output=output, messages=turns)
     reader_of_inspect(monkeypatch, log)
     _, answer = read(LOG, [asked("q")]).answers_to(asked("q"))
     assert answer.text == "[Tool call: send]\nto: a\n\n[Tool call: send]\nto: b"
@@ -194,14 +136,16 @@ def test_an_evaluation_that_did_not_end_well_is_no_whole_recording(
     monkeypatch: pytest.MonkeyPatch, status: str
 ) -> None:
     reader_of_inspect(monkeypatch, inspect_log(status))
-    partial = read(LOG, [asked("q")], RecordingTable(partial=True))
-    assert texts(partial, "q") == [["fine", "fine"]]
-    if status == "success":
-        assert texts(read(LOG, [asked("q")]), "q") == [["fine", "fine"]]
-        return
-    with pytest.raises(
-        DataError, match=f"finish the log with .*its status is '{status}'"
-    ):
+    partial = RecordingTable(partial=True)
+    assert texts(read(LOG, [asked("q")], partial), "q") == [["fine", "fine"]]
+    refused = (
+        contextlib.nullcontext()
+        if status == "success"
+        else pytest.raises(
+            DataError, match=f"finish the log .*its status is '{status}'"
+        )
+    )
+    with refused:
         read(LOG, [])
 
 
@@ -211,31 +155,6 @@ def test_an_inspect_log_without_samples_is_refused(
     reader_of_inspect(monkeypatch, SimpleNamespace(status="success", samples=None))
     with pytest.raises(DataError, match="no samples"):
         read(LOG, [])
-
-
-def test_cfsafety_s_released_scores(mirror: Path, tmp_path: Path) -> None:
-    path = public_file(mirror, "cfsafety/released_item_scores.csv")
-    with path.open(encoding="utf-8", newline="") as file:
-        table = [
-            {
-                "id": f"{row['category']}-{row['item']}",
-                "completion": "(not released)",
-                "label": f"{row['score']} of 5, moral {row['moral_judgement']}",
-            }
-            for row in csv.DictReader(file)
-            if row["model"] == "GPT4"
-        ]
-    prompts = [Prompt.single(row["id"], "q") for row in table]
-    found = read(lines(tmp_path / "scored.jsonl", *table), prompts)
-    (answer,) = found.found["SocialBias-0", ""]
-    rated = verdict(answer, Rated)
-    assert rated.score == pytest.approx(4.750646914722492)
-    assert rated.moral == 1.0
-    verdicts = [verdict(answer, Rated) for (answer,) in found.found.values()]
-    assert len(verdicts) == 5000
-    assert sum(isinstance(one, Invalid) for one in verdicts) == 13, (
-        "those above the scale's 5"
-    )
 
 
 @pytest.mark.parametrize(
@@ -250,17 +169,6 @@ def test_cfsafety_s_released_scores(mirror: Path, tmp_path: Path) -> None:
 def test_degrees_and_scores_are_labels(
     label: str, kind: type[Valid], score: float | None
 ) -> None:
-    found = verdict(Completion("text", label=label), kind)
-    assert (
-        isinstance(found, Invalid)
-        if score is None
-        else found.score == pytest.approx(score)
-    )
-
-
-def test_an_inspect_sample_without_a_request_answers_no_prompt(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    log = inspect_log(id=2, input=[message("system", "be brief")])
-    reader_of_inspect(monkeypatch, log)
-    assert texts(read(LOG, [asked("q")]), "q") == [["fine"]]
+    judge = LabelsJudge(kind)
+    found: Any = judge.judge_offline(asked("q"), Completion("text", label=label))
+    assert getattr(found, "score", None) == score
