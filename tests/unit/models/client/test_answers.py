@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from hypothesis import given
-from hypothesis import strategies as st
 
 from refusal_checks.core.prompts import Message
 from refusal_checks.core.records import State
@@ -33,9 +31,6 @@ PARTS = [
 ]
 
 
-ORDINARY = (" Yes. ", "analysis of it", "Tags like <think> open it.")
-
-
 @pytest.mark.parametrize(
     ("message", "end", "text", "reasoning"),
     [
@@ -47,40 +42,39 @@ ORDINARY = (" Yes. ", "analysis of it", "Tags like <think> open it.")
         # The server's parser says what was reasoning.
         ({"content": "\n\nYes.", "reasoning": "Hm."}, "", "Yes.", "closed"),
         ({"content": "Yes.", "reasoning_content": "Hm."}, "", "Yes.", "closed"),
-        ({"content": None, "reasoning": "Hm."}, "", "", "unclosed"),
         ({"content": " \n", "reasoning": "Hm."}, "", "", "unclosed"),
-        (
-            {"content": f"A{MARKER} B", "reasoning": "Hm."},
-            MARKER,
-            f"A{MARKER} B",
-            "closed",
-        ),
+        ({"content": f"A{MARKER} B", "reasoning": "Hm."}, MARKER, f"A{MARKER} B", "closed"),
         # A marker ends it.
         ({"content": f"Hm.{MARKER} A{MARKER} B"}, MARKER, f"A{MARKER} B", "closed"),
-        ({"content": f"Hm.{MARKER}"}, MARKER, "", "closed"),
         ({"content": "Hm. Final answer"}, MARKER, "", "unclosed"),
-        # Thoughts that nobody announced are no answer either.
-        ({"content": "<think>Hm.</think>\n\nYes."}, "", "Yes.", "closed"),
-        ({"content": "\n<think>Hm."}, "", "", "unclosed"),
-        ({"content": "[THINK]Hm.[/THINK]Yes."}, "", "Yes.", "closed"),
-        (
-            {"content": f"{HARMONY}Hm.<|end|><|channel|>final<|message|>Yes."},
-            "",
-            "Yes.",
-            "closed",
-        ),
-        ({"content": "analysisWe refuse.assistantfinalYes."}, "", "Yes.", "closed"),
-        ({"content": "analysisWe refuse."}, "", "", "unclosed"),
-        ({"content": "analysis用户要求。assistantfinal好。"}, "", "好。", "closed"),
-        ({"content": 'analysis"Hm"? assistantfinalYes.'}, "", "Yes.", "closed"),
-        ({"content": "analysis用户要求。"}, "", "", "unclosed"),
-        *(({"content": text}, "", text, "") for text in ORDINARY),
     ],
-)
+)  # fmt: skip
 def test_the_answer_is_what_follows_the_reasoning(
     message: dict[str, Any], end: str, text: str, reasoning: str
 ) -> None:
     assert split_reasoning(message, end) == (text, reasoning)
+
+
+@pytest.mark.parametrize(
+    ("content", "text", "reasoning"),
+    [
+        ("<think>Hm.</think>\n\nYes.", "Yes.", "closed"),
+        ("\n<think>Hm.", "", "unclosed"),
+        ("[THINK]Hm.[/THINK]Yes.", "Yes.", "closed"),
+        (f"{HARMONY}Hm.<|end|><|channel|>final<|message|>Yes.", "Yes.", "closed"),
+        ("analysisWe refuse.assistantfinalYes.", "Yes.", "closed"),
+        ("analysisWe refuse.", "", "unclosed"),
+        ("analysis用户要求。", "", "unclosed"),
+        ('analysis"Hm"? assistantfinalYes.', "Yes.", "closed"),
+        (" Yes. ", " Yes. ", ""),
+        ("analysis of it", "analysis of it", ""),
+        ("Tags like <think> open it.", "Tags like <think> open it.", ""),
+    ],
+)
+def test_thoughts_that_nobody_announced_are_no_answer_either(
+    content: str, text: str, reasoning: str
+) -> None:
+    assert split_reasoning({"content": content}, "") == (text, reasoning)
 
 
 def tokens(*pieces: str | bytes) -> list[dict[str, Any]]:
@@ -96,12 +90,7 @@ def tokens(*pieces: str | bytes) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("pieces", "text", "reasoning", "expected"),
     [
-        (
-            ("Hm", "</think>", "\n\n", "Yes", ".", "<eos>"),
-            "Yes.",
-            "closed",
-            [-4, -5, -6],
-        ),
+        (("Hm", "</think>", "\n\n", "Yes", ".", "<eos>"), "Yes.", "closed", [-4, -5, -6]),
         # The marker's last token holds the answer's first characters.
         (("Hm", "Final ans", "wer: Y", "es"), "Yes", "closed", [-3, -4]),
         # The answer's words occur in the reasoning too.
@@ -111,7 +100,7 @@ def tokens(*pieces: str | bytes) -> list[dict[str, Any]]:
         (("Hm",), "", "unclosed", []),
         (("Hm", "</think>"), "elsewhere", "closed", []),
     ],
-)
+)  # fmt: skip
 def test_only_the_answers_own_tokens_count(
     pieces: tuple[str | bytes, ...], text: str, reasoning: State, expected: list[float]
 ) -> None:
@@ -123,15 +112,10 @@ YES_NO = ("0", "1")
 IDS = {"0": 48, "1": 49}
 
 
-def ask(
-    server: FakeServer, labels: Sequence[str] = YES_NO, times: int = 1
-) -> list[LabelProbabilities]:
-    async def label_probabilities() -> list[LabelProbabilities]:
+def ask(server: FakeServer, labels: Sequence[str] = YES_NO) -> LabelProbabilities:
+    async def label_probabilities() -> LabelProbabilities:
         async with Client(server.url, "fake") as connection:
-            asked = (
-                connection.label_probabilities(QUESTION, labels) for _ in range(times)
-            )
-            return list(await asyncio.gather(*asked))
+            return await connection.label_probabilities(QUESTION, labels)
 
     return asyncio.run(label_probabilities())
 
@@ -146,40 +130,36 @@ MANY = {chr(0x4E00 + i): 0.01 for i in range(50)}
 """Tokens that share half of the mass."""
 
 
-def test_a_server_whose_tokenizer_takes_another_field_is_read_as_one_without(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async def overlooks(self: FakeServer, request: web.Request) -> web.Response:
-        return web.json_response({"tokens": []})
-
-    monkeypatch.setattr(FakeServer, "_tokenize", overlooks)
-    with FakeServer(tokens=lambda body: {"0": 0.2, "1": 0.6, "x": 0.2}) as server:
-        (found,) = ask(server)
-    assert found.probabilities == pytest.approx({"0": 0.25, "1": 0.75})
-    assert "logprob_token_ids" not in server.requests[0]
+async def overlook(self: FakeServer, request: web.Request) -> web.Response:
+    """What llama.cpp's tokenizer says, which takes another field."""
+    return web.json_response({"tokens": []})
 
 
 @pytest.mark.parametrize(
-    ("given", "has_tokenizer", "expected", "outside"),
+    ("given", "tokenizer", "expected", "outside"),
     [
         (MANY | {"0": 1e-6, "1": 3e-6}, True, {"0": 0.25, "1": 0.75}, 1 - 4e-6),
         (MANY | {"1": 0.5, "0": 0.001}, False, {"0": 0.0, "1": 1.0}, 0.5),
+        ({"0": 0.2, "1": 0.6, "x": 0.2}, overlook, {"0": 0.25, "1": 0.75}, 0.2),
     ],
 )
 def test_labels_are_read(
+    monkeypatch: pytest.MonkeyPatch,
     given: dict[str, float],
-    has_tokenizer: bool,
+    tokenizer: object,
     expected: dict[str, float],
     outside: float,
 ) -> None:
-    with FakeServer(tokens=lambda body: given, tokenizer=has_tokenizer) as server:
-        (found,) = ask(server)
+    if tokenizer is overlook:
+        monkeypatch.setattr(FakeServer, "_tokenize", overlook)
+    with FakeServer(tokens=lambda body: given, tokenizer=bool(tokenizer)) as server:
+        found = ask(server)
     assert found.probabilities == pytest.approx(expected, abs=1e-12)
     assert found.outside == pytest.approx(outside, abs=1e-12)
     (body,) = server.requests
     assert body["max_tokens"] == 1
-    assert body.get("logprob_token_ids") == ([48, 49] if has_tokenizer else None)
-    assert has_tokenizer or body["top_logprobs"] == TOP
+    assert body.get("logprob_token_ids") == ([48, 49] if tokenizer is True else None)
+    assert tokenizer or body["top_logprobs"] == TOP
     assert not {"response_format", "structured_outputs"} & set(body)
 
 
@@ -211,17 +191,11 @@ def test_a_label_of_several_tokens_is_named() -> None:
 def test_a_server_without_log_probabilities_is_told_apart(logprobs: object) -> None:
     with pytest.raises(LabelError, match="no log-probabilities"):
         read_labels({"logprobs": logprobs}, YES_NO, None)
-    with (
-        FakeServer() as server,
-        pytest.raises(LabelError, match=r"http.*no log-probabilities"),
-    ):
-        ask(server)
 
 
 @pytest.mark.parametrize(
     ("shown", "ids", "expected", "outside"),
     [
-        ({"x": 0.0}, None, {"0": 0.5, "1": 0.5}, 1.0),
         ({"x": 0.0, "0": -math.inf, "1": -math.inf}, None, {"0": 0.5, "1": 0.5}, 1.0),
         # Below the smallest float they keep their proportion.
         ({"x": 0.0, "0": -5000.0, "1": math.log(3) - 5000}, IDS, {"0": 0.25, "1": 0.75}, 1.0),
@@ -248,17 +222,3 @@ def test_labels_are_read_as_far_as_they_are_shown(
 def test_a_log_probability_that_is_no_number_gives_no_label() -> None:
     with pytest.raises(ValueError, match="not a number"):
         read_labels(choice({"0": math.nan, "1": -0.1}), YES_NO, None)
-
-
-@given(st.lists(st.floats(-60, 0), min_size=2, max_size=6))
-def test_probabilities_sum_to_one_and_the_rest_is_outside(values: list[float]) -> None:
-    mass = math.fsum(map(math.exp, values))
-    scaled = [value - math.log(mass) - 0.1 for value in values]
-    labels = [str(number) for number in range(len(values))]
-    found = read_labels(choice(dict(zip(labels, scaled, strict=True))), labels, None)
-    assert math.fsum(found.probabilities.values()) == pytest.approx(1, abs=1e-12)
-    assert found.outside == pytest.approx(1 - math.exp(-0.1), abs=1e-12)
-    for label, value in zip(labels, values, strict=True):
-        assert found.probabilities[label] == pytest.approx(
-            math.exp(value) / mass, abs=1e-12
-        )

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -10,6 +10,7 @@ from aiohttp import web
 from refusal_checks.core.errors import EndpointError, ModelError
 from refusal_checks.core.prompts import Message
 from refusal_checks.core.sampling import JudgeSampling, Sampling
+from refusal_checks.models.client import attached_servers
 from refusal_checks.models.client.attached_servers import (
     ATTEMPTS,
     QUESTION,
@@ -19,7 +20,7 @@ from refusal_checks.models.client.attached_servers import (
 from refusal_checks.models.client.client import Client, RequestParams
 from refusal_checks.models.client.transport import ConnectionSettings
 from refusal_checks.models.model_names import Attached
-from tests.support.fake_server import STALL, Body, FakeServer
+from tests.support.fake_server import STALL, FakeServer
 
 
 @pytest.fixture(autouse=True)
@@ -28,21 +29,22 @@ def _no_key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def connect(
-    server: FakeServer,
+    url: str,
     model: str = "",
     option: str = "--judge",
     number: int = 1,
     say: Callable[[str], None] = print,
+    **named: Any,
 ) -> Client:
-    named = Attached(server.url, server.url, model)
+    attached = Attached(url, url, model, **named)
     sampling = JudgeSampling() if option == "--judge" else Sampling()
-    return attach(named, option, number, sampling, ConnectionSettings(), say)
+    return attach(attached, option, number, sampling, ConnectionSettings(), say)
 
 
 def test_a_server_is_asked_one_question_in_the_way_of_the_run() -> None:
     with FakeServer() as server:
         server.max_model_len = 4096
-        client = connect(server, option="--candidate")
+        client = connect(server.url, option="--candidate")
     assert (client.model, client.context) == ("fake", 4096)
     (greeting,) = server.greetings
     assert greeting["messages"] == [{"role": "user", "content": QUESTION}]
@@ -51,78 +53,72 @@ def test_a_server_is_asked_one_question_in_the_way_of_the_run() -> None:
 
 
 def test_a_model_that_is_not_listed_may_be_there_all_the_same() -> None:
+    said: list[str] = []
     with FakeServer(models=["listed", "hidden"], lists=["listed"]) as server:
-        said: list[str] = []
-        assert connect(server, "hidden", say=said.append).model == "hidden"
-        (line,) = said
-        assert line.startswith(
-            f"--judge {server.url}#hidden: check the name: the server ans"
-        )
-        assert line.endswith("but lists only listed")
+        assert connect(server.url, "hidden", say=said.append).model == "hidden"
         with pytest.raises(
             ModelError, match=r"#gone: name one of its models \(listed\): .*404"
         ):
-            connect(server, "gone")
+            connect(server.url, "gone")
+    (line,) = said
+    assert line == (
+        f"--judge {server.url}#hidden: check the name: the server answers, but lists only listed"
+    )
 
 
 def test_a_server_that_lists_nothing_or_several_is_asked_for_the_named_model() -> None:
     with FakeServer(lists=None) as server:
-        assert connect(server, "fake").model == "fake"
+        assert connect(server.url, "fake").model == "fake"
         with pytest.raises(ModelError, match=r"add #MODEL, because .* lists no model"):
-            connect(server)
-    with (
-        FakeServer(models=["a", "b"]) as server,
-        pytest.raises(
-            ModelError, match=f"--judge {server.url}: add #MODEL, one of: a, b"
-        ),
-    ):
-        connect(server)
+            connect(server.url)
+    with FakeServer(models=["a", "b"]) as server:
+        words = f"--judge {server.url}: add #MODEL, one of: a, b"
+        with pytest.raises(ModelError, match=words):
+            connect(server.url)
+
+
+def chat(server: FakeServer, times: int = 1) -> Client:
+    """The client that has sent a server a question so many times."""
+    client = Client(server.url, "fake")
+
+    async def chat() -> None:
+        params = RequestParams(temperature=0.6, stop=("END",))
+        async with client:
+            for _ in range(times):
+                await client.chat((Message("user", "hello"),), params)
+
+    asyncio.run(chat())
+    return client
 
 
 def test_a_field_is_left_out_only_if_that_helps() -> None:
     """The message speaks of seeds, and means something else."""
-
-    async def chat(client: Client) -> None:
-        async with client:
-            with pytest.raises(EndpointError, match="a seed"):
-                await client.chat((Message("user", "hello"),), RequestParams())
-
     with FakeServer() as server:
         server.rule = lambda body: (400, {"error": "plant a seed elsewhere"})
-        client = Client(server.url, "fake")
-        asyncio.run(chat(client))
-    assert not client.left_out
-    assert len(server.requests) == 2
-
-
-def refused(*fields: str) -> tuple[Client, list[Body]]:
-    """The client of a server that refuses these fields, and the requests until it answered."""
-    with FakeServer(refuses=fields) as server:
-        client = Client(server.url, "fake")
-
-        async def chat() -> None:
-            params = RequestParams(temperature=0.6, stop=("END",))
-            async with client:
-                for _ in range(2):
-                    await client.chat((Message("user", "hello"),), params)
-
-        asyncio.run(chat())
-        return client, server.requests
+        with pytest.raises(EndpointError, match="a seed"):
+            chat(server)
+    assert ["seed" in body for body in server.requests] == [True, False]
 
 
 def test_each_field_that_a_server_refuses_by_name_is_left_out_from_then_on() -> None:
-    client, requests = refused("max_tokens", "temperature", "stop")
+    with FakeServer(refuses=("max_tokens", "temperature", "stop")) as server:
+        client = chat(server, times=2)
     assert client.left_out == {"max_tokens", "temperature", "stop"}
-    assert len(requests) == 3 + 2
-    for body in requests[3:]:
+    *refused, first, second = server.requests
+    assert len(refused) == len(client.left_out)
+    for body in (first, second):
         assert body["max_completion_tokens"] == 512
         assert not client.left_out & body.keys()
 
 
 @pytest.mark.parametrize("needed", ["messages", "model"])
 def test_what_a_request_consists_of_is_not_left_out(needed: str) -> None:
-    with pytest.raises(EndpointError, match=f"unknown fields: {needed}"):
-        refused(needed)
+    words = f"unknown fields: {needed}"
+    with (
+        FakeServer(refuses=[needed]) as server,
+        pytest.raises(EndpointError, match=words),
+    ):
+        chat(server)
 
 
 KEY = "set REFUSAL_CHECKS_JUDGE_API_KEY .*: HTTP"
@@ -165,119 +161,102 @@ def test_each_fault_has_its_own_message_after_few_attempts(
         FakeServer(lists=None) as server,
         pytest.raises(ModelError, match=rf"--judge {server.url}#fake: {words}"),
     ):
-        connect(server, "fake")
+        connect(server.url, "fake")
     assert len(requests) <= ATTEMPTS
+
+
+@pytest.mark.parametrize("model", ["", "fake"])
+@pytest.mark.parametrize(
+    ("right", "wrong", "words"),
+    [
+        ("http:", "https:", "--judge {0}: write {1} if the server has no TLS"),
+        ("/v1", "", "--judge {0}.*usually ends in /v1"),
+    ],
+)
+def test_a_url_that_is_almost_right_is_asked_about(
+    right: str, wrong: str, words: str, model: str
+) -> None:
+    with FakeServer() as server:
+        url = server.url.replace(right, wrong)
+        with pytest.raises(ModelError, match=words.format(url, server.url)):
+            connect(url, model)
 
 
 def test_a_server_that_is_not_there_is_named() -> None:
     with FakeServer() as server:
         url = server.url
-    with pytest.raises(
-        ModelError, match=rf"--judge {url}: start the server, or correct"
-    ):
-        attach(
-            Attached(url, url, "x"),
-            "--judge",
-            1,
-            JudgeSampling(),
-            ConnectionSettings(),
-            print,
-        )
+    with pytest.raises(ModelError, match=rf"--judge {url}: start the server, or corr"):
+        connect(url, "x")
 
 
-def test_https_to_a_server_without_tls_says_what_to_write() -> None:
-    with FakeServer() as server:
-        url = server.url.replace("http:", "https:")
-        for model in ("", "fake"):
-            named = Attached(url, url, model)
-            with pytest.raises(
-                ModelError,
-                match=rf"--judge {url}: write {server.url} if the server has no TLS",
-            ):
-                attach(
-                    named, "--judge", 1, JudgeSampling(), ConnectionSettings(), print
-                )
+async def stall(self: FakeServer, request: web.Request) -> web.StreamResponse:
+    return await self._fault(request, STALL)
 
 
 def test_a_server_that_takes_its_time_is_left_to_the_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("refusal_checks.models.client.attached_servers.TIMEOUT", 0.5)
-    monkeypatch.setattr("refusal_checks.models.client.attached_servers.SLOW", 0.1)
-
-    async def stall(self: FakeServer, request: web.Request) -> web.StreamResponse:
-        return await self._fault(request, STALL)
-
+    monkeypatch.setattr(attached_servers, "TIMEOUT", 0.5)
+    monkeypatch.setattr(attached_servers, "SLOW", 0.1)
     monkeypatch.setattr(FakeServer, "_completed", stall)
     said: list[str] = []
     with FakeServer() as server:
-        assert connect(server, say=said.append).model == "fake"
+        assert connect(server.url, say=said.append).model == "fake"
         assert said == [f"waiting for --judge {server.url} to answer"]
 
 
-def test_a_server_that_lists_its_models_too_late_is_there_all_the_same(
+def test_a_server_that_lists_its_models_too_late_is_still_loading(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("refusal_checks.models.client.attached_servers.TIMEOUT", 0.2)
-
-    async def stall(self: FakeServer, request: web.Request) -> web.StreamResponse:
-        return await self._fault(request, STALL)
-
+    monkeypatch.setattr(attached_servers, "TIMEOUT", 0.2)
     monkeypatch.setattr(FakeServer, "_list_models", stall)
     words = "wait until the server has loaded its model, .*: Timeout: no answer within 0.2 s"
     with FakeServer() as server, pytest.raises(ModelError, match=words):
-        connect(server)
+        connect(server.url)
 
 
-def test_a_chat_server_that_is_named_as_a_moderation_endpoint_moderates_nothing() -> (
-    None
-):
-    with FakeServer() as server:
-        model = Attached(f"moderation:{server.url}", server.url, "", moderates=True)
-        words = f"--judge moderation:{server.url}#fake: check the URL, .* or leave out mod.*404"
-        with pytest.raises(ModelError, match=words):
-            attach(model, "--judge", 1, JudgeSampling(), ConnectionSettings(), print)
-
-
-def test_a_url_that_lacks_its_end_is_asked_about() -> None:
-    with FakeServer() as server:
-        base = Attached("x", server.url.removesuffix("/v1"), "")
-        for model in (base, replace(base, model="fake")):
-            with pytest.raises(ModelError, match=r"usually ends in /v1"):
-                attach(
-                    model, "--judge", 1, JudgeSampling(), ConnectionSettings(), print
-                )
+@pytest.mark.parametrize(
+    ("named", "words"),
+    [
+        (
+            {"moderates": True},
+            "--judge moderation:{0}#fake: check the URL, .* or leave out mod.*404",
+        ),
+        (
+            {"template_kwargs": {"a": 1}},
+            "leave out judge.template_variables: .*unknown fields",
+        ),
+    ],
+)
+def test_what_a_chat_server_cannot_do_is_named_with_the_key_to_change(
+    named: dict[str, Any], words: str
+) -> None:
+    with (
+        FakeServer(refuses=["chat_template_kwargs"]) as server,
+        pytest.raises(ModelError, match=words.format(server.url)),
+    ):
+        connect(server.url, **named)
 
 
 def test_a_key_may_end_a_line_and_must_be_sendable(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    second = "REFUSAL_CHECKS_JUDGE_2_API_KEY"
+    monkeypatch.setenv("REFUSAL_CHECKS_JUDGE_API_KEY", "secret\r\n")
+    monkeypatch.setenv(second, "sec\nret")
     with FakeServer(api_key="secret") as server:
-        monkeypatch.setenv("REFUSAL_CHECKS_JUDGE_API_KEY", "secret\r\n")
-        assert connect(server).model == "fake"
-        monkeypatch.setenv("REFUSAL_CHECKS_JUDGE_2_API_KEY", "sec\nret")
-        with pytest.raises(
-            ModelError, match="REFUSAL_CHECKS_JUDGE_2_API_KEY"
-        ) as caught:
-            connect(server, number=2)
+        assert connect(server.url).model == "fake"
+        with pytest.raises(ModelError, match=second) as caught:
+            connect(server.url, number=2)
     assert "ret" not in str(caught.value)
 
 
-def test_refused_template_variables_are_named_by_their_key() -> None:
-    with FakeServer(refuses=["chat_template_kwargs"]) as server:
-        model = Attached(server.url, server.url, "", template_kwargs={"a": 1})
-        with pytest.raises(
-            ModelError, match=r"leave out judge.template_variables: .*unknown fields"
-        ):
-            attach(model, "--judge", 1, JudgeSampling(), ConnectionSettings(), print)
-
-
 def test_the_models_of_a_server_are_listed_with_its_key() -> None:
+    connection = ConnectionSettings("secret")
     with FakeServer(api_key="secret", models=["a", "b"]) as server:
         with pytest.raises(ModelError, match=r"REFUSAL_CHECKS_JUDGE_API_KEY.*401"):
-            connect(server)
-        server.max_model_len = 4096
-        connection = ConnectionSettings("secret")
-        assert list_models(server.url, connection) == {"a": 4096, "b": 4096}
-        server.max_model_len = -1
-        assert list_models(server.url, connection) == {"a": None, "b": None}
+            connect(server.url)
+        for said, context in ((4096, 4096), (-1, None)):
+            server.max_model_len = said
+            found = list_models(server.url, connection)
+            assert found == {"a": context, "b": context}

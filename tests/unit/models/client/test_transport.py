@@ -3,10 +3,9 @@
 import asyncio
 import gzip
 import json
-import re
 import ssl
 import time
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -41,13 +40,11 @@ BODY = {
 }
 
 
-@pytest.mark.parametrize(
-    "body", [{"a": "\ud800 文"}, {"a": [1, None, True, 0.1], "文": ("b", 2**70)}]
-)
+@pytest.mark.parametrize("body", [{"a": "\ud800 文"}, {"文": ["b", None, 0.1, 2**70]}])
 def test_a_request_is_json_even_where_utf_8_cannot_hold_it(
     body: dict[str, Any],
 ) -> None:
-    assert json.loads(encode_json(body)) == json.loads(json.dumps(body))
+    assert json.loads(encode_json(body)) == body
 
 
 @pytest.mark.parametrize(
@@ -69,12 +66,15 @@ def _no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name.lower(), raising=False)
 
 
-def post(url: str, times: int = 1, **settings: Any) -> list[Any]:
+def post(
+    url: str, more: Mapping[str, int] = {}, times: int = 1, **settings: Any
+) -> list[Any]:
     """What a server answers to requests that are sent at the same time."""
+    body = {**BODY, **more}
 
     async def ask() -> list[Any]:
         async with HttpTransport(url, ConnectionSettings(**settings)) as own:
-            return await asyncio.gather(*(own.post(CHAT, BODY) for _ in range(times)))
+            return await asyncio.gather(*(own.post(CHAT, body) for _ in range(times)))
 
     return asyncio.run(ask())
 
@@ -102,15 +102,6 @@ def test_a_certificate_is_refused_at_once_unless_its_authority_is_known(
     assert type(caught.value) is EndpointError, "no other try would help"
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
     assert post(secure.url)[0]["choices"]
-
-
-def test_https_to_a_server_without_tls_says_what_to_write() -> None:
-    with FakeServer() as server:
-        plain = server.url
-        with pytest.raises(EndpointError) as caught:
-            post(plain.replace("http:", "https:"))
-    assert type(caught.value) is EndpointError, "no other try would help"
-    assert f"write {plain} if the server has no TLS" in str(caught.value)
 
 
 def test_https_goes_through_a_tunnel(
@@ -141,49 +132,40 @@ def test_servers_on_this_machine_and_those_of_no_proxy_are_asked_directly(
 ) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")  # where nobody listens
     with FakeServer() as server:
-        assert post(server.url)[0]["choices"]
-        assert post(server.url.replace("127.0.0.1", "localhost"))[0]["choices"]
+        for name in ("127.0.0.1", "localhost"):
+            assert post(server.url.replace("127.0.0.1", name))[0]["choices"]
     monkeypatch.setenv("NO_PROXY", ".example")
+    # A name that nobody knows, so no proxy was asked.
     with pytest.raises(EndpointError, match=r"model\.example"):
-        post(
-            "http://model.example/v1"
-        )  # a name that nobody knows, so no proxy was asked
-
-
-@pytest.mark.parametrize(("status", "scheme"), [(301, "http"), (307, "https")])
-def test_a_redirect_to_another_server_is_an_error_that_names_both(
-    status: int, scheme: str
-) -> None:
-    with FakeServer() as other, FakeServer() as server:
-        where = f"{scheme}://127.0.0.1:{other.port}/v1/elsewhere"
-        server.failing = {"hello": (status, {"Location": where})}
-        with pytest.raises(EndpointError) as caught:
-            post(server.url)
-        assert not isinstance(caught.value, TransientError)
-        assert server.url in str(caught.value)
-        assert where in str(caught.value)
-        assert len(server.requests) == 1
-    assert not other.authorizations
+        post("http://model.example/v1")
 
 
 @pytest.mark.parametrize(
-    ("where", "named"),
+    ("status", "where", "named"),
     [
-        ("//[bad", ""),
-        ("//u:PW@[bad", ""),
-        ("http://u:PW@127.0.0.1:1/", ""),
-        ("ftp://x/y?key=PW", ""),
-        ("http://127.0.0.1:1/sk-PW-123456", r"http://127.0.0.1:1/\[API key\]"),
+        (301, "http://127.0.0.1:{0}/v1/elsewhere", "http://127.0.0.1:{0}/v1/elsewhere"),
+        (307, "https://127.0.0.1:{0}/v1/a", "https://127.0.0.1:{0}/v1/a"),
+        (307, "//[bad", ""),
+        (307, "//u:PW@[bad", ""),
+        (307, "http://u:PW@127.0.0.1:{0}/", ""),
+        (307, "ftp://x/y?key=PW", ""),
+        (307, "http://127.0.0.1:1/sk-PW-123456", r"http://127.0.0.1:1/\[API key\]"),
     ],
 )
-def test_a_redirect_shows_no_credentials_and_may_be_malformed(
-    where: str, named: str
+def test_a_redirect_is_an_error_that_names_both_servers_and_no_credentials(
+    status: int, where: str, named: str
 ) -> None:
-    with FakeServer() as server:
-        server.failing = {"hello": (307, {"Location": where})}
-        with pytest.raises(EndpointError, match=f"redirects to {named}") as caught:
+    with FakeServer() as other, FakeServer() as server:
+        to = where.format(other.port)
+        server.failing = {"hello": (status, {"Location": to})}
+        words = f"redirects to {named.format(other.port)}"
+        with pytest.raises(EndpointError, match=words) as caught:
             post(server.url, api_key="sk-PW-123456")
+        assert len(server.requests) == 1
+    assert not isinstance(caught.value, TransientError)
+    assert server.url in str(caught.value)
     assert "PW" not in str(caught.value)
+    assert not other.authorizations
 
 
 def sending(body: bytes, **headers: str) -> web.Response:
@@ -194,32 +176,25 @@ REPLY = json.dumps({"choices": [{"message": {"content": "so"}}]}).encode()
 
 
 @pytest.mark.parametrize(
-    ("tokens", "length"), [(1, FRAME + TOKEN), (None, MOST), (2**20, MOST)]
+    ("limit", "length"),
+    [({"max_tokens": 1}, FRAME + TOKEN), ({}, MOST), ({"max_tokens": 2**20}, MOST)],
 )
 def test_a_reply_is_bounded_by_the_tokens_that_were_asked_for(
-    tokens: int | None, length: int
+    limit: dict[str, int], length: int
 ) -> None:
-    async def ask(url: str) -> Any:
-        body = BODY if tokens is None else {**BODY, "max_tokens": tokens}
-        async with HttpTransport(url) as own:
-            return await own.post(CHAT, body)
-
     with FakeServer() as server:
         server.raw = sending(REPLY.ljust(length))
-        assert asyncio.run(ask(server.url))["choices"]
+        assert post(server.url, limit)[0]["choices"]
         server.raw = sending(REPLY.ljust(length + 1))
         with pytest.raises(EndpointError, match="more than the tokens") as caught:
-            asyncio.run(ask(server.url))
+            post(server.url, limit)
     assert not isinstance(caught.value, TransientError)
 
 
-@pytest.mark.parametrize("encoding", ["gzip", "br"])
-def test_a_compressed_reply_which_nobody_asked_for_is_not_unpacked(
-    encoding: str,
-) -> None:
+def test_a_compressed_reply_which_nobody_asked_for_is_not_unpacked() -> None:
     with FakeServer() as server:
-        server.raw = sending(gzip.compress(REPLY), **{"Content-Encoding": encoding})
-        with pytest.raises(EndpointError, match=f"encoded as '{encoding}'") as caught:
+        server.raw = sending(gzip.compress(REPLY), **{"Content-Encoding": "gzip"})
+        with pytest.raises(EndpointError, match="encoded as 'gzip'") as caught:
             post(server.url)
     assert not isinstance(caught.value, TransientError)
 
@@ -228,58 +203,57 @@ class Pieces:
     """A reply that comes in pieces of a mebibyte, the third one only when it is let through."""
 
     url = "http://server"
+    headers: Mapping[str, str] = {}
 
     def __init__(self, pieces: int, third: asyncio.Event) -> None:
-        self.headers: dict[str, str] = {}
         self.content = self
         self.read = 0
-        self.wants_third = False
         self._pieces = pieces
         self._third = third
 
     async def readany(self) -> bytes:
         await asyncio.sleep(0)
-        if self.read == 2:
-            self.wants_third = True
-            await self._third.wait()
         self.read += 1
+        if self.read == 3:
+            await self._third.wait()
         return b"x" * 2**20 if self.read <= self._pieces else b""
 
 
 def test_few_large_replies_are_in_memory_at_a_time() -> None:
     async def read() -> list[int]:
         third, large = asyncio.Event(), asyncio.Semaphore(LARGE_AT_ONCE)
+
+        def content(reply: Pieces) -> Coroutine[Any, Any, int]:
+            return _content(reply, 2**30, large, len)  # type: ignore[arg-type]
+
         replies = [Pieces(3, third) for _ in range(LARGE_AT_ONCE + 1)]
-        tasks = [
-            asyncio.create_task(_content(reply, 2**30, large, len))  # type: ignore[arg-type]
-            for reply in replies
-        ]
+        tasks = [asyncio.create_task(content(reply)) for reply in replies]
         for _ in range(9):  # small ones have room beside them
-            await _content(Pieces(1, third), 2**30, large, len)  # type: ignore[arg-type]
-        assert [reply.read for reply in replies] == [2] * len(replies)
-        assert sum(reply.wants_third for reply in replies) == LARGE_AT_ONCE
+            await content(Pieces(1, third))
+        # All but one have gone on to the third piece.
+        assert sorted(reply.read for reply in replies) == [2] + [3] * LARGE_AT_ONCE
         third.set()
         return [await task for task in tasks]
 
     assert asyncio.run(read()) == [3 * 2**20] * (LARGE_AT_ONCE + 1)
 
 
-@pytest.mark.parametrize("body", [b"\x1f\x8bno text", b"[" * 200_000, b"9" * 5000])
-def test_a_reply_that_cannot_be_read_may_be_asked_for_again(body: bytes) -> None:
-    with FakeServer() as server:
-        server.raw = sending(body)
-        with pytest.raises(TransientError):
-            post(server.url)
-
-
 KEY = 'sk-CAND/KEY"123456'
 
 
 @pytest.mark.parametrize(
-    "spelled", [KEY, KEY.upper(), json.dumps(KEY)[1:-1], quote(KEY, safe="")]
+    ("key", "spelled"),
+    [
+        (KEY, KEY),
+        (KEY, KEY.upper()),
+        (KEY, json.dumps(KEY)[1:-1]),
+        (KEY, quote(KEY, safe="")),
+        ("opensesame", "opensesame"),
+        ("k1-2", "k1-2"),
+    ],
 )
 def test_a_server_that_repeats_a_key_does_not_publish_it(
-    spelled: str, monkeypatch: pytest.MonkeyPatch
+    key: str, spelled: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("REFUSAL_CHECKS_JUDGE_2_API_KEY", "another-secret-99")
     said = f"Incorrect API key provided: {spelled} another-secret-99"
@@ -289,53 +263,42 @@ def test_a_server_that_repeats_a_key_does_not_publish_it(
             server.raw = sending(raw)
             server.raw.set_status(401)
             with pytest.raises(EndpointError, match="HTTP 401") as caught:
-                post(server.url, api_key=KEY)
-        assert "another-secret-99" not in str(caught.value)
-        assert not re.search("sk-CAND.{0,4}KEY", str(caught.value), re.IGNORECASE)
-
-
-@pytest.mark.parametrize("key", ["opensesame", "k1-2"])
-def test_a_weak_key_is_hidden_in_errors_too(key: str) -> None:
-    with FakeServer() as server:
-        server.raw = sending(f"Incorrect API key provided: {key}".encode())
-        server.raw.set_status(401)
-        with pytest.raises(EndpointError, match=r"provided: \[API key\]"):
-            post(server.url, api_key=key)
+                post(server.url, api_key=key)
+        assert str(caught.value).endswith("provided: [API key] [API key]")
 
 
 def test_a_key_in_an_answer_is_replaced_and_a_word_that_serves_as_one_is_not() -> None:
-    reply = {"choices": [{"message": {"content": f"my key is {KEY}. EMPTY"}}]}
-    for raw in (json.dumps(reply), json.dumps(reply).replace("K", "\\u004b")):
-        with FakeServer() as server:
-            server.raw = sending(raw.encode())
-            (found,) = post(server.url, api_key=KEY)
-            assert (
-                found["choices"][0]["message"]["content"]
-                == "my key is [API key]. EMPTY"
-            )
-            server.raw = sending(raw.encode())
-            (found,) = post(server.url, api_key="EMPTY")
-            assert found == reply
+    reply = json.dumps({"answer": f"my key is {KEY}. EMPTY"})
+    for raw in (reply, reply.replace("K", "\\u004b")):
+        for key, found in (
+            (KEY, {"answer": "my key is [API key]. EMPTY"}),
+            ("EMPTY", json.loads(reply)),
+        ):
+            with FakeServer() as server:
+                server.raw = sending(raw.encode())
+                assert post(server.url, api_key=key) == [found]
+
+
+WRITE = "HTTP_PROXY: write http://HOST:PORT"
 
 
 @pytest.mark.parametrize(
-    ("value", "fault"),
+    ("value", "words"),
     [
-        *((f"http://u:PW@{rest}", ModelError) for rest in ("bad:port", ":80")),
-        *((value, ModelError) for value in ("socks5://u:PW@x:1", "http://[u:PW@x")),
-        ("http://u:PW@127.0.0.1:9", EndpointError),  # where nobody listens
+        ("http://u:PW@bad:port", WRITE),
+        ("http://u:PW@:80", WRITE),
+        ("socks5://u:PW@x:1", WRITE),
+        ("http://[u:PW@x", WRITE),
+        ("http://u:PW@127.0.0.1:9", "Connect"),  # where nobody listens
     ],
 )
 def test_no_message_about_a_proxy_shows_its_password(
-    value: str, fault: type[Exception], monkeypatch: pytest.MonkeyPatch
+    value: str, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HTTP_PROXY", value)
-    with pytest.raises(fault) as caught:
+    with pytest.raises((ModelError, EndpointError), match=words) as caught:
         post("http://model.example/v1")
     assert "PW" not in str(caught.value)
-    assert ("HTTP_PROXY: write http://HOST:PORT" in str(caught.value)) is (
-        fault is ModelError
-    )
 
 
 def test_no_more_requests_than_allowed_are_under_way_and_waiting_is_no_time_of_the_server() -> (
