@@ -1,5 +1,7 @@
 """Factories that several tests use, the data mirror, and hypothesis' settings."""
 
+import csv
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -65,6 +67,20 @@ def mirror() -> Path:
     if not value or not (Path(value) / "xstest").is_dir():
         pytest.skip(f"{MIRROR_VARIABLE} names no folder with XSTest's files")
     return Path(value)
+
+
+@pytest.fixture(scope="session")
+def recorded_answers(mirror: Path) -> list[str]:
+    """Answers of models to XSTest, and to attacks of JailbreakBench."""
+    answers = []
+    for path in sorted(mirror.glob("xstest/completions_*.csv")):
+        with path.open(encoding="utf-8", newline="") as file:
+            answers += [row["completion"] for row in csv.DictReader(file)]
+    for path in sorted(mirror.glob("jailbreakbench/artifacts/*.json")):
+        rows = json.loads(path.read_text(encoding="utf-8"))["jailbreaks"]
+        answers += [row["response"] for row in rows if row["response"]]
+    assert len(answers) > 1000
+    return answers
 
 
 @pytest.fixture

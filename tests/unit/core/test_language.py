@@ -3,7 +3,6 @@
 import pytest
 
 from refusal_checks.core.language import other_language
-from tests.unit.core.test_nonsense import DATA, recorded
 
 MEASURED = ("en", "zh")
 
@@ -23,12 +22,9 @@ OTHERS = {
 @pytest.mark.parametrize(
     "text",
     [
-        *(
-            "",
-            "42",
-            "A",
-            "I can't help with that.",
-        ),
+        "",
+        "42",
+        "I can't help with that.",
         "抱歉，我不能帮助你。",
         "可以。用 for i in range(10): print(i) 就好。",
         "對不起，我唔可以幫你。",
@@ -42,13 +38,10 @@ def test_what_may_be_measured_counts_as_that(text: str) -> None:
     assert other_language(text, MEASURED) == ""
 
 
-@pytest.mark.skipif(
-    not DATA.is_dir(), reason="REFUSAL_CHECKS_DATA names no mirror of public data"
-)
-def test_no_recorded_answer_is_taken_for_another_language() -> None:
-    assert {
-        text: found for text in recorded() if (found := other_language(text, MEASURED))
-    } == {}
+def test_no_recorded_answer_is_taken_for_another_language(
+    recorded_answers: list[str],
+) -> None:
+    assert [text for text in recorded_answers if other_language(text, MEASURED)] == []
 
 
 @pytest.mark.parametrize(("code", "text"), OTHERS.items())

@@ -1,16 +1,9 @@
 """What is no answer, and what may look like it."""
 
-import csv
-import json
-import os
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from refusal_checks.core.nonsense import describe_nonsense
 
-DATA = Path(os.environ.get("REFUSAL_CHECKS_DATA", "absent"))
 ANSWER = "Mix the flour with the eggs, then wait until the dough has doubled in size. "
 
 
@@ -51,19 +44,5 @@ def test_short_and_repetitive_answers_are_answers(text: str) -> None:
     assert describe_nonsense(text) == ""
 
 
-def recorded() -> Iterator[str]:
-    for path in sorted(DATA.glob("xstest/completions_*.csv")):
-        with path.open(encoding="utf-8", newline="") as file:
-            yield from (row["completion"] for row in csv.DictReader(file))
-    for path in sorted(DATA.glob("jailbreakbench/artifacts/*.json")):
-        rows = json.loads(path.read_text(encoding="utf-8"))["jailbreaks"]
-        yield from (row["response"] for row in rows if row["response"])
-
-
-@pytest.mark.skipif(
-    not DATA.is_dir(), reason="REFUSAL_CHECKS_DATA names no mirror of public data"
-)
-def test_no_recorded_answer_is_taken_for_nonsense() -> None:
-    texts = list(recorded())
-    assert len(texts) > 1000
-    assert [text for text in texts if describe_nonsense(text)] == []
+def test_no_recorded_answer_is_taken_for_nonsense(recorded_answers: list[str]) -> None:
+    assert [text for text in recorded_answers if describe_nonsense(text)] == []

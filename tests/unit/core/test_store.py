@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from refusal_checks.core.errors import StoreError
 from refusal_checks.core.judgements import Binary, Label
 from refusal_checks.core.records import Completion
-from refusal_checks.io.store import TABLES, Generation, Store, content_key
+from refusal_checks.io.store import TABLES, Store, content_key
 from tests.unit.conftest import Write
 
 FULL = Completion("答案\n\x00\U0001f600", "length", 12, -0.25, "refusal")
@@ -75,9 +75,6 @@ def test_a_store_that_is_removed_while_it_is_in_use_is_noticed(path: Path) -> No
         path.rename(path.with_name("aside"))
         with pytest.raises(StoreError, match=r"removed or replaced.*put it back"):
             store.add_judgements({"b": VERDICT})
-        change(path, "CREATE TABLE another (key)")
-        with pytest.raises(StoreError, match="removed or replaced"):
-            store.add_judgements({"b": VERDICT})
         path.with_name("aside").replace(path)
         store.add_judgements({"b": VERDICT})
 
@@ -135,22 +132,6 @@ def test_a_database_that_is_no_store_of_ours_is_named(
     refused(path, said)
     assert b"judgements" not in path.read_bytes()
     assert len(path.read_bytes()) == len(before)
-
-
-def test_what_a_model_said_is_set_aside_by_another_generation(path: Path) -> None:
-    with Store(path) as store:
-        assert store.generation("model") == Generation()
-        store.end_generation("model")
-        store.begin_generation("model")
-        first = store.generation("model")
-        assert first.is_open
-        assert first.began == pytest.approx(time.time(), abs=60)
-    with Store(path) as store:
-        store.end_generation("model")
-        assert store.generation("model") == first._replace(is_open=False)
-        store.begin_generation("model")
-        assert store.generation("model").id not in ("", first.id)
-        assert store.generation("other") == Generation()
 
 
 def test_it_knows_when_answers_were_stored(

@@ -55,13 +55,6 @@ def taken(path: Path, said: list[str], *, cancelled: bool = False) -> StoreLock:
     return lock
 
 
-def test_a_store_that_nobody_has_is_taken_without_a_word(path: Path) -> None:
-    said: list[str] = []
-    taken(path, said).release()
-    taken(path, said).release()
-    assert said == []
-
-
 @pytest.mark.parametrize("is_killed", [False, True])
 def test_a_run_waits_until_the_other_has_ended(path: Path, is_killed: bool) -> None:
     with held(path) as other:

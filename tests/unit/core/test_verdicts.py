@@ -67,20 +67,3 @@ def test_a_verdict_is_shown_by_a_word_and_a_tone(
     judgement: Judgement, expected: tuple[str, str]
 ) -> None:
     assert judgement.shown == expected
-
-
-@pytest.mark.parametrize(
-    ("judgement", "shown"),
-    [
-        (Binary(Label.REFUSAL, None, "why"), "hidden"),
-        (Graded(3, "why"), "hidden"),
-        (Chosen("A", True, "why"), "hidden"),
-        (Invalid(Reason.NO_LABEL, "why"), "hidden"),
-        (Invalid(Reason.EMPTY_ANSWER, "finish reason stop"), "finish reason stop"),
-        (Rated(0.5, 4.0), Rated(0.5, 4.0).rationale),
-    ],
-)
-def test_words_of_models_are_redacted_and_this_package_s_stay(
-    judgement: Judgement, shown: str
-) -> None:
-    assert judgement.redact(lambda text: "hidden").rationale == shown

@@ -7,7 +7,6 @@ import pytest
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion
 from refusal_checks.judges.base64_text import decode_exchange, hidden_text
-from tests.unit.core.test_nonsense import DATA, recorded
 
 
 def encoded(text: str) -> str:
@@ -22,7 +21,6 @@ def test_a_judge_reads_the_plain_prompt() -> None:
     turns = Message("system", "Answer all."), Message("user", "QmFrZQ==")
     prompt = Prompt("p1", turns, judge_sees=plain.messages)
     assert decode_exchange(prompt, Completion("a")) == (plain, Completion("a"))
-    assert decode_exchange(plain, Completion("a")) == (plain, Completion("a"))
 
 
 STEPS = "First mix the flour with the water, then wait for an hour."
@@ -50,8 +48,5 @@ def test_a_judge_is_shown_what_base64_in_an_answer_reads(
     assert shown.text == answer + below
 
 
-@pytest.mark.skipif(
-    not DATA.is_dir(), reason="REFUSAL_CHECKS_DATA names no mirror of public data"
-)
-def test_no_recorded_answer_hides_a_text() -> None:
-    assert [text for text in recorded() if hidden_text(text)] == []
+def test_no_recorded_answer_hides_a_text(recorded_answers: list[str]) -> None:
+    assert [text for text in recorded_answers if hidden_text(text)] == []

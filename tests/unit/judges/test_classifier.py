@@ -1,23 +1,20 @@
 """Sequence classifiers as judges: what they are shown, how they are read, and wrong settings."""
 
 import asyncio
-import json
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from refusal_checks.core.errors import ModelError
-from refusal_checks.core.judgements import Binary, Judgement, Label, Reason
+from refusal_checks.core.judgements import Binary, Judgement, Label
 from refusal_checks.core.prompts import Kind, Prompt
 from refusal_checks.core.settings import ClassifierForm
 from refusal_checks.judges import classifier
 from refusal_checks.models.client.client import Client
 from refusal_checks.models.client.label_probabilities import LabelError
-from refusal_checks.models.model_files import ClassifierConfig, classifier_config
-from refusal_checks.models.model_names import Served
+from refusal_checks.models.model_files import ClassifierConfig
 from tests.support.fake_server import FakeServer
 from tests.unit.judges.asked import build, verdict
 
@@ -82,14 +79,13 @@ def test_half_is_a_refusal_and_no_probability_is_rounded_to_certainty() -> None:
     ]
 
 
-def test_texts_that_wait_go_in_one_request_and_a_bad_one_fails_alone() -> None:
-    answers = [*(f"I cannot do {number}." for number in range(300)), "x" * 600]
-    with FakeServer(classify=cannot, context=300) as server:
-        *read, bad = ask(server, *answers)
-    assert {verdict.in_words for verdict in read} == {"refusal"}
-    assert bad.in_words == Reason.JUDGE_INPUT_TOO_LONG
+def test_texts_that_wait_go_in_one_request() -> None:
+    answers = [f"I cannot do {number}." for number in range(300)]
+    with FakeServer(classify=cannot) as server:
+        found = ask(server, *answers)
+    assert {verdict.in_words for verdict in found} == {"refusal"}
     sizes = [len(body["input"]) for body in server.requests]
-    assert sum(size > 1 for size in sizes) <= 7
+    assert len(sizes) <= 7
     assert max(sizes) == 64
 
 
@@ -140,13 +136,10 @@ def with_label(refusal_label: Any) -> ClassifierForm:
 @pytest.mark.parametrize(
     ("answer", "labels", "refusal_label", "probability"),
     [
-        (THREE, tuple(THREE), "Refusal", 0.2),
         (FIVE, tuple(FIVE), REFUSALS, 0.75),
         (ALIKE, tuple(ALIKE), 0, 0.09),
-        (ALIKE, tuple(ALIKE), "refusal", 0.09),
         # Only the server knows its labels, and names the likelier one.
         (ALIKE, (), 0, 0.09),
-        (ALIKE, (), "refusal", 0.09),
     ],
 )
 def test_the_declared_labels_are_refusals(
@@ -164,7 +157,6 @@ def test_the_declared_labels_are_refusals(
     ("classify", "refusal_label", "why"),
     [
         (cannot, "Refused", "declare one of its own labels"),
-        (cannot, 2, "does not tell how probable 2 is"),
         (lambda text: THREE, "Refusal", "'Other' does not tell how probable 'Refusal'"),
         (lambda text: FIVE, REFUSALS, "declare one of its own labels"),
     ],
@@ -180,7 +172,6 @@ def test_an_answer_that_does_not_tell_of_the_declared_label_is_refused(
     ("refusal_label", "why"),
     [
         (2, "it has no label 2; its labels: Refusal, Other"),
-        ("Refused", "it has no label 'Refused'"),
         (LABELS, "leave a label of compliance out"),
     ],
 )
@@ -199,36 +190,6 @@ def test_a_known_classifier_of_answers_alone_is_shown_no_request() -> None:
         (found,) = ask(server, "I {request} cannot.", labels=(), form=form)
     assert texts(server) == ["I {request} cannot."]
     assert found.probability == pytest.approx(0.9)
-
-
-@pytest.mark.parametrize(
-    ("config", "expected"),
-    [
-        ({"architectures": ["LlamaForCausalLM"]}, None),
-        (
-            {
-                "architectures": ["BertForSequenceClassification"],
-                "id2label": {"1": "Refusal", "0": "Other", "10": "More", "2": "Less"},
-            },
-            ClassifierConfig(("Other", "Refusal", "Less", "More")),
-        ),
-        (
-            {
-                "architectures": ["BertForSequenceClassification"],
-                "id2label": {"0": "Refusal"},
-                "refusal_judge": FORM.model_dump(mode="json") | {"languages": ["en"]},
-            },
-            ClassifierConfig(
-                ("Refusal",), FORM.model_copy(update={"languages": ("en",)})
-            ),
-        ),
-    ],
-)
-def test_a_classifier_is_known_by_its_configuration(
-    tmp_path: Path, config: object, expected: ClassifierConfig | None
-) -> None:
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    assert classifier_config(Served("it", str(tmp_path))) == expected
 
 
 @pytest.mark.parametrize(

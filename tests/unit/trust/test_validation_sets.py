@@ -48,14 +48,12 @@ def scaled(checked_on: ValidationSet) -> list[Exchange]:
     return exchanges
 
 
-def test_degrees_are_chinese_and_some_end_a_dialogue() -> None:
+def test_degrees_are_chinese_and_ten_of_each() -> None:
     plain = [each for each in scaled(SETS[Graded]) if not each.type]
     assert Counter(each.expected for each in plain) == {
         f"degree {degree}": 10 for degree in range(4)
     }
     assert {each.as_prompt.groups["language"] for each in plain} == {"zh"}
-    dialogues = {each.request for each in plain if len(each.as_prompt.messages) > 1}
-    assert len(dialogues) == 4
 
 
 def test_ratings_have_each_template_of_each_category() -> None:
@@ -218,12 +216,24 @@ def test_a_lowered_floor_of_an_order_is_named() -> None:
     assert "specificity" not in found.below_usual_minimums
 
 
+ALL_SETS = {"degrees", "ratings", "harm", "choices"}
+
+
 @pytest.mark.parametrize(
     ("minimums", "tells"),
     [
-        ({}, {"degrees", "ratings", "harm", "choices"}),
+        ({}, ALL_SETS),
         ({"rank_agreement": {"min": 0}}, {"degrees", "harm", "choices"}),
         ({"specificity": {"min": 0.1}}, {"degrees", "ratings"}),
+        (
+            {"specificity": {"min": 0.5}, "sensitivity": {"min": 0.5}},
+            {"degrees", "ratings"},
+        ),
+        ({"specificity": {"min": 0.51}, "sensitivity": {"min": 0.5}}, ALL_SETS),
+        (
+            {"specificity": {"min": 0.5}, "sensitivity": {"min": 0.51}},
+            ALL_SETS - {"choices"},
+        ),
     ],
 )
 def test_floors_that_a_constant_judge_of_a_scale_reaches_tell_nothing(

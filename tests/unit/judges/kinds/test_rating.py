@@ -1,25 +1,22 @@
 """The rating judge: the formula from recorded probabilities, and what it asks for."""
 
-import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
 
 from refusal_checks.benchmarks.suites.cfsafety import CATEGORIES, CATEGORY_GUIDE
-from refusal_checks.core.errors import ModelError
 from refusal_checks.core.judgements import Rated, Reason
 from refusal_checks.core.prompts import Prompt
 from refusal_checks.core.sampling import JudgeSampling
 from refusal_checks.judges.kinds.rating import LABELS, instructions, rate
-from refusal_checks.models.client.client import Client
 from refusal_checks.models.client.label_probabilities import (
     LabelError,
-    read_labels,
+    LabelProbabilities,
 )
 from tests.support.fake_server import Body, FakeServer
 from tests.toy_model import PROMPTS
-from tests.unit.judges.asked import ask, build
+from tests.unit.judges.asked import ask
 
 Masses = Mapping[str, float]
 ENGLISH = Prompt.single("p1", "How?", category="PrivacyLeaks", language="en")
@@ -27,53 +24,29 @@ CHINESE = Prompt.single("p2", "怎么？", category="PrivacyLeaks", language="zh
 ITALIAN = Prompt.single("p3", "Come?", category="MinorityLanguage", language="it")
 
 
-def rated(moral: Masses, rating: Masses) -> Any:
-    """The rating by probabilities of tokens, read as a server writes them."""
-    answers = []
-    for masses, labels in ((moral, LABELS["moral"]), (rating, LABELS["rating"])):
-        listed = [
-            {"token": token, "logprob": math.log(mass) if mass else -9999.0}
-            for token, mass in masses.items()
-        ]
-        content = [{**listed[0], "top_logprobs": listed}]
-        answers.append(read_labels({"logprobs": {"content": content}}, labels, None))
-    return rate(*answers)
+def read(ones: float, outside: float = 0.0) -> LabelProbabilities:
+    """The moral question's answer: how probable a 1 is, and what is no label."""
+    return LabelProbabilities({"0": 1 - ones, "1": ones}, outside)
 
 
-SURE = {"5": 1.0}
+STARS = {"1": 0.0, "2": 0.0, "3": 0.2, "4": 0.3, "5": 0.5}
 
 
-@pytest.mark.parametrize(
-    ("moral", "rating", "expected"),
-    # P(moral), expected rating, mass outside: worked out by hand from the formula.
-    [
-        ({"1": 0.9, "0": 0.1}, {"5": 0.5, "4": 0.3, "3": 0.2}, (0.9, 4.3, 0.0)),
-        ({"1": 0.6, "0": 0.2, "yes": 0.2}, {"5": 0.3, "1": 0.3, "five": 0.4}, (0.75, 3.0, 0.4)),
-        ({"1": 0.5, "x": 0.5}, SURE, (1.0, 5.0, 0.5)),
-        ({"1": 0.8, "10": 0.2}, {"5": 0.6, "0": 0.2, "6": 0.2}, (1.0, 5.0, 0.4)),
-    ],
-    ids=["spread", "renormalised", "half outside", "no labels"],
-)  # fmt: skip
-def test_the_score_is_the_formula_s(
-    moral: Masses, rating: Masses, expected: tuple[float, ...]
-) -> None:
-    found = rated(moral, rating)
+def test_the_score_is_the_formula_s() -> None:
+    """P(moral) times the expected rating, which is 0.6 + 1.2 + 2.5."""
+    found: Any = rate(read(0.9, 0.1), LabelProbabilities(STARS, 0.4))
     figures = (found.moral, found.rating, found.outside)
-    assert figures == pytest.approx(expected, abs=1e-9)
-    assert found.score == pytest.approx(found.moral * found.rating, abs=1e-9)
+    assert figures == pytest.approx((0.9, 4.3, 0.4), abs=1e-9)
+    assert found.score == pytest.approx(3.87, abs=1e-9)
 
 
 @pytest.mark.parametrize(
-    ("moral", "rating", "question"),
-    [
-        ({"1": 0.49, "x": 0.51}, SURE, "moral"),
-        ({"1": 1.0}, {"5": 0.4, "x": 0.6}, "rating"),
-    ],
+    ("moral", "rating", "question"), [(0.51, 0.5, "moral"), (0.5, 0.6, "rating")]
 )
 def test_more_than_half_outside_the_labels_is_invalid(
-    moral: Masses, rating: Masses, question: str
+    moral: float, rating: float, question: str
 ) -> None:
-    found = rated(moral, rating)
+    found = rate(read(1.0, moral), LabelProbabilities(STARS, rating))
     assert found.in_words == Reason.OUTSIDE_LABELS
     assert question in found.rationale
     assert "enable_thinking" in found.rationale
@@ -153,20 +126,6 @@ def test_a_judge_s_fault_is_invalid_and_no_probabilities_end_the_evaluation() ->
         assert judge(server).in_words == Reason.JUDGE_ERROR
     with FakeServer() as server, pytest.raises(LabelError, match="no log-prob"):
         judge(server)
-
-
-@pytest.mark.parametrize(
-    ("answers", "reason"),
-    [
-        ({}, r"--judge judge: .*vLLM.*top_logprobs.* 0, 1, .*no log-prob"),
-        ({"tokens": digits, "faults": [400] * 9}, r"top_logprobs.*HTTP 400"),
-    ],
-)
-def test_a_server_without_probabilities_is_named_before_the_run(
-    answers: dict[str, Any], reason: str
-) -> None:
-    with FakeServer(**answers) as server, pytest.raises(ModelError, match=reason):
-        build("rating", Client(server.url, "fake"), running=True, name="judge")
 
 
 def test_every_category_has_a_concern_and_scored_examples_in_both_languages() -> None:
