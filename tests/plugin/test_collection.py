@@ -15,7 +15,6 @@ from refusal_checks.gates.gate import today
 from tests.plugin.conftest import (
     KEYWORD,
     ROOT,
-    SAFE,
     UNVERIFIED,
     Project,
     careless,
@@ -23,7 +22,7 @@ from tests.plugin.conftest import (
     refused,
     shown,
 )
-from tests.support.project import ANSWERS, EACH, PROMPTS, SAFE_GATE, saying
+from tests.support.project import ANSWERS, EACH, PROMPTS, SAFE_GATE
 
 IDS = [
     "test_gates.py::test_gate[smoke_unsafe-rejection_rate]",
@@ -74,7 +73,6 @@ OWN = {"tests/unit/test_own.py::test_own", "demo/tests/test_demo.py::test_demo"}
     ("args", "own", "gates"),
     [
         ((), True, False),
-        (("tests", "demo"), True, False),
         (("-k", "own or demo or smoke_safe"), True, True),
         (("tests/gates",), False, True),
         (("--limit", "1"), False, True),
@@ -101,6 +99,20 @@ def test_a_clone_runs_its_own_tests_or_the_gates_that_are_asked_for(
     assert (f"tests/gates/{IDS[2]}" in listed) is gates
 
 
+NOTED = """
+from refusal_checks.api.result import RunResult
+
+write = RunResult.write_reports
+
+def noted(self, wanted):
+    with open("written.txt", "a") as file:
+        file.write("once")
+    return write(self, wanted)
+
+RunResult.write_reports = noted
+"""
+
+
 @pytest.mark.parametrize(
     "mode",
     [
@@ -113,16 +125,19 @@ def test_a_clone_runs_its_own_tests_or_the_gates_that_are_asked_for(
     ],
     ids="".join,
 )
-def test_gates_pass_and_every_answer_is_asked_for_once(
+def test_every_answer_is_asked_for_and_every_report_written_once(
     project: Project, mode: tuple[str, ...]
 ) -> None:
-    result = project.gate(*mode)
+    project.conftest(NOTED)
+    result = project.gate("--html", "report.html", *mode)
     assert result.ret == UNVERIFIED
     result.assert_outcomes(passed=3)
     asked = Counter(str(body) for body in project.server.requests)
     assert set(asked.values()) == {1}
     assert len(asked) == PROMPTS + ANSWERS
     assert len(project.runs) == 1
+    assert (project.path / "written.txt").read_text() == "once"
+    assert (project.path / "report.html").exists()
 
 
 def test_markers_and_keywords_select_what_is_evaluated(project: Project) -> None:
@@ -147,21 +162,45 @@ def test_a_call_with_a_candidate_fails_if_it_tests_no_gate(project: Project) -> 
     assert project.run(*named, "--collect-only", "test_other.py").ret == 0
 
 
-@in_both_modes
-def test_usage_errors_of_plain_pytest(project: Project, mode: tuple[str, ...]) -> None:
-    result = project.run("--candidate", "http://127.0.0.1:9/v1", *KEYWORD, *mode)
-    refused(result, "start the server, or correct the URL")
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (
+            ("--candidate", "http://127.0.0.1:9/v1", *KEYWORD, "-n2"),
+            "start the server, or correct the URL",
+        ),
+        ((), "--candidate and --judge missing"),
+    ],
+    ids=["workers", "plain"],
+)
+def test_what_is_wrong_is_a_usage_error_of_pytest(
+    project: Project, args: tuple[str, ...], said: str
+) -> None:
+    result = project.run(*args)
+    refused(result, said)
     assert result.stderr.str().startswith("ERROR: ")
-    refused(project.run(*mode), "--candidate and --judge missing")
 
 
 STRICT = "[pytest]\nfilterwarnings = error\naddopts = -p no:cacheprovider\n"
+WARNING = """
+import warnings
+from refusal_checks.models.client.client import Client
+
+chat = Client.chat
+
+async def warning(*args, **more):
+    warnings.warn("of a library", DeprecationWarning)
+    return await chat(*args, **more)
+
+Client.chat = warning
+"""
 
 
-def test_doubt_is_a_visible_warning_however_strict_a_project_is(
+def test_doubt_is_the_only_warning_however_strict_a_project_is(
     project: Project,
 ) -> None:
     project.write("tox.ini", STRICT)
+    project.conftest(WARNING)
     settings = 'decision = "confident"\non_inconclusive = "warn"'
     project.thresholds(
         f"[settings]\n{settings}\n[smoke_unsafe]\nrejection_rate = {{ min = 0.97 }}\n"
@@ -174,66 +213,25 @@ def test_doubt_is_a_visible_warning_however_strict_a_project_is(
     result.stdout.fnmatch_lines(["warn? *100.0%*smoke_unsafe-rejection_rate"])
 
 
-def test_a_strict_project_s_warnings_do_not_end_an_evaluation(project: Project) -> None:
-    project.write("tox.ini", STRICT)
-    project.conftest(
-        """
-        import warnings
-        from refusal_checks.models.client.client import Client
-
-        chat = Client.chat
-
-        async def warning(*args, **more):
-            warnings.warn("of a library", DeprecationWarning)
-            return await chat(*args, **more)
-
-        Client.chat = warning
-        """
-    )
-    project.gate(*SAFE).assert_outcomes(passed=1)
-
-
-def test_the_first_failure_ends_the_tests_and_no_evaluation(project: Project) -> None:
-    project.server.answer = careless
-    result = project.gate("--limit", "8", "-x")
-    assert "stopping after 1 failures" in shown(result)
-    assert len(load_run(project.runs[-1]).verdicts) == 3
-
-
-def test_failures_are_shown_in_brief_without_v_and_as_gates_of_github(
+def test_the_first_failure_ends_the_tests_and_all_gates_are_shown_to_github(
     project: Project,
 ) -> None:
     project.setenv("GITHUB_STEP_SUMMARY", str(project.write("step.md", "# Earlier\n")))
     project.setenv("GITHUB_ACTIONS", "true")
     project.server.answer = careless
-    result = project.gate("-q", "--set", "reports.failing_prompts=1")
-    result.assert_outcomes(failed=2, passed=1)
+    result = project.gate("-q", "-x", "--set", "reports.failing_prompts=1")
+    result.assert_outcomes(failed=1)
+    assert "stopping after 1 failures" in shown(result)
+    assert len(load_run(project.runs[-1]).verdicts) == len(IDS)
     commands = [line for line in result.outlines if line.startswith("::")]
     assert [line.split("::")[1] for line in commands] == [
         "error title=smoke_unsafe-rejection_rate",
         "error title=smoke_unsafe-rejection_rate-zh",
     ]
-    assert "FAILED test_gates.py" in shown(result) or "FAILED smoke" in shown(result)
+    assert "FAILED " in result.stdout.str()
     assert "\x1b" not in result.stdout.str()
     step = (project.path / "step.md").read_text()
     assert step.startswith("# Earlier\n<!-- refusal-checks -->\n## May it ship? No\n")
-
-
-def test_no_valid_verdict_is_an_error_and_not_a_failure(project: Project) -> None:
-    project.server.answer = saying("")
-    result = project.gate(*SAFE)
-    assert result.ret == 1
-    result.assert_outcomes(errors=1)
-    assert "no valid verdict among 160 answers" in shown(result)
-
-
-def test_a_margin_without_a_baseline_is_skipped(project: Project) -> None:
-    project.thresholds("[smoke_safe]\nrejection_rate = { max_rise = 0.1 }\n")
-    result = project.gate("-rs", "-k", "rejection")
-    result.assert_outcomes(skipped=1)
-    result.stdout.fnmatch_lines(
-        ["SKIPPED*max_drop and max_rise were not checked: no baseline has*"]
-    )
 
 
 LOST = """
@@ -253,45 +251,30 @@ def test_workers_that_cannot_read_the_result_say_so(project: Project) -> None:
     result.stdout.fnmatch_lines(["*run it again: no summary was written in *"])
 
 
-def test_one_process_writes_reports_however_many_workers_have_the_result(
-    project: Project,
-) -> None:
-    project.conftest(
-        """
-        from refusal_checks.api.result import RunResult
-
-        write = RunResult.write_reports
-
-        def noted(self, wanted):
-            with open("written.txt", "a") as file:
-                file.write("once")
-            return write(self, wanted)
-
-        RunResult.write_reports = noted
-        """
-    )
-    result = project.gate("--html", "report.html", "-n2")
-    assert result.ret == UNVERIFIED
-    assert (project.path / "written.txt").read_text() == "once"
-    assert (project.path / "report.html").exists()
-
-
 WAIVER = f'waive = {{ until = {today()}, by = "Ann", reason = "fixed in 1.5" }}'
 
 
-def test_a_waived_gate_fails_no_session_and_is_no_passed_test(project: Project) -> None:
+@in_both_modes
+def test_a_waived_gate_fails_no_session_and_what_is_not_checked_passes_none(
+    project: Project, mode: tuple[str, ...]
+) -> None:
     project.thresholds(
-        f"[smoke_unsafe]\nrejection_rate = {{ min = 0.80, {WAIVER} }}\n{SAFE_GATE}"
+        f"[smoke_unsafe]\nrejection_rate = {{ min = 0.80, {WAIVER} }}\n"
+        "[smoke_safe]\nrejection_rate = { max_rise = 0.1 }\n"
     )
     project.server.answer = careless
-    for mode in ((), ("-n2",)):
-        result = project.gate("-x", "--junitxml", "gates.xml", *mode)
-        assert result.ret == UNVERIFIED
-        result.stdout.fnmatch_lines(["*= 3 passed, 1 waived in *"])
-        assert " FAILURES " not in result.stdout.str()
-        report = (project.path / "gates.xml").read_text()
-        assert 'failures="1"' in report
-        assert 'message="waived until' in report
+    result = project.gate("-x", "-rs", "--junitxml", "gates.xml", *mode)
+    assert result.ret == UNVERIFIED
+    result.stdout.fnmatch_lines(
+        [
+            "SKIPPED*max_drop and max_rise were not checked: no baseline has*",
+            "*= 2 passed, 1 skipped, 1 waived in *",
+        ]
+    )
+    assert " FAILURES " not in result.stdout.str()
+    report = (project.path / "gates.xml").read_text()
+    assert 'failures="1"' in report
+    assert 'message="waived until' in report
 
 
 OPEN = "May it ship? NOT DECIDED"
@@ -306,11 +289,6 @@ def test_clean(%s):
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        (
-            "test_others.py",
-            "def test_mine():\n    assert not 'right'\n",
-            f"{OPEN}: see above why pytest ended with exit code 1: no gate failed",
-        ),
         ("test_early.py", CLEANER % "refusal_verdict", OPEN),
         ("test_later.py", CLEANER % "", f"{OPEN}: run it again: its folder "),
         (
@@ -329,36 +307,34 @@ def test_clean(%s):
             "see above why pytest ended with exit code 1: no gate failed",
         ),
     ],
-    ids=["another test", "cleaned early", "cleaned later", "exit code"],
+    ids=["cleaned early", "cleaned later", "exit code"],
 )
 def test_no_yes_stands_beside_a_session_that_failed(
     project: Project, name: str, text: str, said: str
 ) -> None:
     project.write(name, text)
     tests = [name] if name.startswith("test_early") else []
-    later = [name] if name.startswith(("test_later", "test_others")) else []
+    later = [name] if name.startswith("test_later") else []
     result = project.gate(*tests, "test_gates.py", *later)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert said in shown(result)
     assert "May it ship? YES" not in shown(result)
 
 
-@in_both_modes
-def test_a_result_needs_a_gate_beside_it(project: Project, mode: tuple[str]) -> None:
+def test_a_result_needs_a_gate_beside_it(project: Project) -> None:
     own = "def test_own(refusal_result):\n    assert refusal_result\n"
     project.write("test_own.py", own)
-    result = project.gate("test_own.py", *mode)
+    result = project.gate("test_own.py", "-n2")
     assert result.ret == 1
     assert "select gates beside this test" in shown(result)
 
 
-@in_both_modes
 def test_a_benchmark_without_a_bound_is_a_test_that_passes_and_carries_its_rate(
-    project: Project, mode: tuple[str, ...]
+    project: Project,
 ) -> None:
     project.thresholds("[smoke_unsafe]\n[smoke_safe]\nlimit = 10\n")
     project.server.answer = careless
-    result = project.gate(*KEYWORD, "--junitxml=report.xml", *mode)
+    result = project.gate(*KEYWORD, "--junitxml=report.xml")
     assert result.ret == 0, shown(result)
     assert "NOTHING WAS GATED: 2 benchmarks were measured" in shown(result)
     suite = ElementTree.parse(project.path / "report.xml")

@@ -1,8 +1,6 @@
 """Extensions: the examples of ``docs/how-to/extending.md``, and the formats of ``extensions/``."""
 
 import os
-import subprocess
-import sys
 import tomllib
 from collections.abc import Mapping
 from importlib.util import find_spec
@@ -10,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.plugin.conftest import ROOT, UNVERIFIED, Project, refused
+from tests.plugin.conftest import ROOT, UNVERIFIED, Project, refused, shown
 from tests.plugin.docs import Page
 from tests.support.answers import well_behaved
 from tests.support.fake_server import Body
@@ -24,7 +22,6 @@ FILES = {
 TABLES = [text for _, text in PAGE.blocks("toml")]
 OWN_FILE = "gates/acme.py"
 WEBHOOK = "CHAT"
-OUTCOMES = ("--set", "reports.outcomes=outcomes.txt")
 
 
 def install(
@@ -54,43 +51,21 @@ def installed(project: Project) -> Project:
     return project
 
 
-def _options_of_the_office(project: Project) -> tuple[str, ...]:
-    """Those of a run of the page's gates, with its benchmarks, metric, judging and format."""
+def test_a_gate_run_uses_what_a_package_adds(installed: Project) -> None:
     first, second = (text for text in TABLES if text.startswith("[office]"))
     metric = second.replace("[office]", "")
-    project.write("office.toml", f"{first}{metric}\n[office_brief]{metric}")
-    return (
-        f"--candidate={project.model}",
-        f"--judge={project.model}",
-        "--thresholds=office.toml",
-        "-m",
-        "sanity",
-    )
-
-
-def _require_both_ways_of_judging(project: Project) -> None:
-    judged = {body["messages"][-1]["content"] for body in project.asked(judge=True)}
-    assert judged, "office is judged by the model, office_brief by its own rule"
-
-
-@pytest.mark.parametrize(
-    "mode", [(), pytest.param(("-n2",), marks=pytest.mark.nightly)]
-)
-def test_a_gate_run_uses_what_a_package_adds(
-    installed: Project, mode: tuple[str, ...]
-) -> None:
-    options = (*_options_of_the_office(installed), *OUTCOMES, *mode)
-    installed.run(*options).assert_outcomes(passed=5)
-    _require_both_ways_of_judging(installed)
+    installed.write("office.toml", f"{first}{metric}\n[office_brief]{metric}")
+    options = ("--thresholds=office.toml", "--set=reports.outcomes=outcomes.txt")
+    installed.gate(*options, "-m", "sanity").assert_outcomes(passed=5)
+    assert installed.asked(judge=True), "office_brief alone is judged by its own rule"
     lines = (installed.path / "outcomes.txt").read_text().splitlines()
     assert "pass office-apology_rate" in lines
     assert len(lines) == 5
     summary = (installed.runs[0] / "summary.json").read_text()
     for module in ("apology", "brief", "outcomes"):
         assert f"acme-gates 1.0 (acme_gates.{module})" in summary
-    if mode:
-        return
-    _command(("report", "outcomes", "last", "--out", "again.txt"))
+    again = installed.command("report", "outcomes", "last", "--out", "again.txt")
+    assert again.ret == 0
     assert (installed.path / "again.txt").read_text().splitlines() == lines
 
 
@@ -103,30 +78,10 @@ def test_a_threshold_file_names_a_file_beside_it(project: Project) -> None:
     result.stdout.fnmatch_lines(["*greetings*politeness*"])
     assert not list((project.path / "release").rglob("__pycache__"))
     assert 'release/gates/acme.py": "' in (project.runs[0] / "summary.json").read_text()
-    # In processes of their own: others know it by now.
-    code = "from refusal_checks.cli import main; main()"
-    unknown = subprocess.run(
-        [sys.executable, "-c", code, "runs", "list", "last"],
-        capture_output=True,
-        text=True,
-    )
-    assert unknown.returncode == 4
-    assert "its metric politeness is not known here" in unknown.stderr
-    assert "acme.py" in unknown.stderr
-    assert "politeness" in _command(
-        ("--thresholds", "release/gates.toml", "runs", "list", "last")
-    )
-
-
-def test_the_judge_is_asked_with_the_prompt_of_the_page(project: Project) -> None:
-    (text,) = (text for _, text in PAGE.blocks("markdown"))
-    project.write("my_judge.md", text)
-    options = ("--set", "judge.prompt=my_judge.md", "-k", "smoke_safe", "--limit", "4")
-    project.gate(*options).assert_outcomes(passed=1)
-    for body in project.asked(judge=True):
-        system, exchange = (turn["content"] for turn in body["messages"])
-        assert system.startswith("You judge whether an answer refuses")
-        assert exchange.startswith("[request ")
+    unknown = project.command("runs", "list", "last")
+    refused(unknown, "its metric politeness is not known here", "acme.py")
+    files = ("--thresholds", "release/gates.toml")
+    assert "politeness" in shown(project.command(*files, "runs", "list", "last"))
 
 
 def test_a_guard_of_a_stranger_s_takes_one_file(project: Project) -> None:
@@ -152,28 +107,6 @@ def test_a_guard_of_a_stranger_s_takes_one_file(project: Project) -> None:
         project.gate(*options, "-k", "smoke_safe"),
         "smoke_safe: name a judge of refusals",
     )
-
-
-def _command(*calls: tuple[str, ...]) -> str:
-    """What commands print, run one after the other in a process of their own."""
-    code = f"""
-import sys
-from refusal_checks.cli import main
-for words in {[list(words) for words in calls]!r}:
-    sys.argv = ["refusal-checks", *words]
-    try:
-        main()
-    except SystemExit as ended:
-        assert not ended.code or words[0] == "doctor", (words, ended.code)
-"""
-    return _python(code)
-
-
-def _python(code: str, *words: str) -> str:
-    command = [sys.executable, "-c", code, *words]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 @pytest.fixture

@@ -17,15 +17,11 @@ import psutil
 import pytest
 
 from refusal_checks import load_run
-from refusal_checks.core.records import Completion
-from refusal_checks.io.store import Store, content_key
 from tests.plugin.conftest import (
     KEYWORD,
     UNVERIFIED,
     Project,
     in_both_modes,
-    refused,
-    shown,
 )
 from tests.support.fake_engines import orphans, starts
 from tests.support.processes import lives
@@ -55,10 +51,10 @@ def answered(project: Project) -> int:
     return len(project.asked(judge=False))
 
 
-def finish(project: Project, *args: str) -> None:
+def finish(project: Project) -> None:
     """A run on the same server, which now answers at once."""
     project.server.delay = 0.0
-    project.run(*models(project), *args).assert_outcomes(passed=2)
+    project.run(*models(project)).assert_outcomes(passed=2)
 
 
 def test_a_killed_run_loses_what_was_in_flight_and_no_more(slow: Project) -> None:
@@ -73,11 +69,6 @@ def test_a_killed_run_loses_what_was_in_flight_and_no_more(slow: Project) -> Non
     finish(slow)
     assert 80 <= answered(slow) <= 80 + IN_FLIGHT
     assert 160 <= len(slow.asked(judge=True)) <= 160 + 2 * IN_FLIGHT
-    total = len(slow.server.requests)
-    finish(slow, "--set", "store.reuse=true")
-    assert len(slow.server.requests) == total
-    finish(slow)
-    assert len(slow.server.requests) >= total + 80 + 160
 
 
 def limited() -> None:
@@ -96,34 +87,6 @@ def test_a_store_that_may_not_grow_is_named_and_the_next_run_goes_on(
     assert len(project.asked(judge=False)) >= IN_FLIGHT
     finish(project)
     assert answered(project) <= 80 + IN_FLIGHT
-
-
-def test_a_store_that_is_deleted_in_the_middle_of_a_run_is_named(slow: Project) -> None:
-    with slow.start("pytest", *models(slow)) as session:
-        wait_for("4 verdicts", lambda: len(slow.asked(judge=True)) >= 4, 50)
-        for path in slow.store.parent.glob("store.sqlite*"):
-            path.unlink()
-        assert session.wait(50) == 1, session.said
-    assert "Traceback" not in session.said
-    gone = "it was removed or replaced while it was in use; put it back"
-    assert f"the store {slow.store}: {gone}" in session.said
-    finish(slow)
-
-
-def test_damage_in_the_middle_of_a_run_is_named(slow: Project) -> None:
-    with Store(slow.store) as filled:  # more than SQLite keeps in memory
-        filled.add_completions({content_key(i): Completion("a") for i in range(60_000)})
-    with slow.start("pytest", *models(slow)) as session:
-        wait_for("a request", lambda: len(slow.server.requests) > 0, 50)
-        with slow.store.open("r+b") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(4096)
-            file.write(b"\xff" * (size - 4096))
-        assert session.wait(50) == 1, session.said
-    assert "Traceback" not in session.said
-    damaged = "database disk image is malformed; the file is damaged"
-    assert f"the store {slow.store}: {damaged}" in session.said
-    refused(slow.run(*models(slow)), "move it away")
 
 
 def test_a_second_run_waits_for_the_store_and_says_for_whom(slow: Project) -> None:
@@ -176,33 +139,6 @@ def test_a_gate_whose_worker_dies_is_an_error_and_has_not_failed(
     assert len(project.asked(judge=False)) == 80
 
 
-LOST = """
-import os, signal
-
-collected = []
-
-def pytest_xdist_node_collection_finished(node):
-    collected.append(node)
-    if len(collected) == 2:
-        os.kill(collected[0].gateway._rinfo().pid, signal.SIGKILL)
-        collected[0].channel._receiveclosed.wait(30)
-"""
-"""Kills a worker when all have collected, before xdist hands out the tests."""
-
-
-def test_a_worker_that_dies_during_the_evaluation_makes_an_error(
-    project: Project,
-) -> None:
-    project.conftest(LOST)
-    result = project.run(*models(project), "-n2")
-    said = result.stdout.str()
-    assert "INTERNALERROR" not in said
-    assert result.ret == 1, said
-    assert "NOT DECIDED" in said
-    assert "FAILED" not in said
-    assert len(project.asked(judge=False)) == 80
-
-
 def alone() -> None:
     """A process group of its own, that hears a hang-up even if these tests run under nohup."""
     os.setsid()
@@ -248,30 +184,6 @@ def test_an_interrupted_run_says_what_is_done_and_goes_on_next_time(
     assert str(slow.store) in said
     finish(slow)
     assert 80 <= answered(slow) <= 80 + IN_FLIGHT
-
-
-LATE = """
-import asyncio, itertools, os, pathlib, signal
-
-run = asyncio.run
-
-def run_late(work):
-    if work.cr_code.co_qualname.startswith('CancellableWork'):
-        %s
-    return run(work)
-
-asyncio.run = run_late
-"""
-
-
-def test_an_interrupt_before_the_first_request_ends_the_run_too(
-    project: Project,
-) -> None:
-    project.conftest(LATE % "os.kill(os.getpid(), signal.SIGINT)")
-    result = project.run("--candidate", project.model, *KEYWORD)
-    assert result.ret == pytest.ExitCode.INTERRUPTED
-    assert project.server.requests == []
-    assert "the evaluation was stopped before it was complete" in shown(result)
 
 
 def test_an_interrupt_while_a_server_hangs_says_whom_the_run_waited_for(

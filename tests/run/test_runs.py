@@ -10,9 +10,7 @@ from pathlib import Path
 import pytest
 
 from refusal_checks import load_run
-from refusal_checks.core.errors import StoreError
-from refusal_checks.core.records import Completion
-from refusal_checks.io.store import Store
+from refusal_checks.metrics import METRICS
 from refusal_checks.results.events import Event
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.run_folder import RunFolder
@@ -132,17 +130,6 @@ def test_what_cannot_be_kept_is_an_error_that_says_why(project: Project) -> None
     assert load_run("last").decision.answer == found.answer == "open"
 
 
-def test_a_damaged_store_is_refused(project: Project) -> None:
-    path = project.path / "store.sqlite"
-    long = Completion("word " * 400)
-    with Store(path) as store:
-        store.add_completions({f"key{i}": long for i in range(100)})
-    os.truncate(path, 100_000)
-    with pytest.raises(StoreError, match="the file is damaged; move it away"):
-        project.evaluate(store_file="store.sqlite")
-    assert project.server.requests == []
-
-
 @pytest.mark.parametrize(
     ("content", "said"),
     [
@@ -160,6 +147,62 @@ def test_a_mirror_that_cannot_be_used_is_refused(
         project.write("mirror/xstest/xstest_prompts.csv", content)
     project.thresholds("[xstest_safe]\nrejection_rate = { max = 0.1 }\n")
     project.refuses(f"{folder}*{said}", candidate_model="demo:aligned", **KEYWORD)
+
+
+BOOM = """
+from refusal_checks.metrics.metric import LABELS, mean
+
+@mean(LABELS)
+def boom_rate(answers):
+    return 1 / 0
+"""
+STRICT = """
+from refusal_checks.judges.judge import Judge
+
+class Strict(Judge):
+    name = "strict"
+
+    async def judge(self, prompt, completion):
+        raise KeyError("none")
+
+def build(setup):
+    return Strict()
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "keys", "tests", "said"),
+    [
+        (
+            BOOM,
+            "boom_rate = { max = 0.5 }\n",
+            {"ours-rejection_rate": "passed", "ours-boom_rate": "error"},
+            "strict.py:6: the metric boom_rate raised ZeroDivisionError",
+        ),
+        (
+            STRICT,
+            'judge = "strict"\n',
+            {},
+            "KeyError: 'none' (*strict.py:8)",
+        ),
+    ],
+    ids=["metric", "judge"],
+)
+def test_a_stranger_s_code_that_raises_is_named_with_its_line(
+    project: Project, code: str, keys: str, tests: dict[str, str], said: str
+) -> None:
+    project.patch.setitem(METRICS, "boom_rate", METRICS["rejection_rate"])
+    del METRICS["boom_rate"]  # and again after the test
+    project.write("thresholds/strict.py", code)
+    project.write("said.csv", "prompt,completion\nHello,Hi\n")
+    project.thresholds(
+        'extensions = ["strict.py"]\n[ours]\nfile = "../said.csv"\nexpect = "answer"\n'
+        f"rejection_rate = {{ max = 0.5 }}\ninvalid_rate = false\n{keys}"
+    )
+    found = project.evaluate(candidate_model="replay:said.csv", **KEYWORD)
+    assert found.tests == tests
+    assert found.result.decision.exit_code == 1
+    found.says(said)
 
 
 def test_labels_with_half_a_character_are_refused(project: Project) -> None:
