@@ -7,14 +7,12 @@ from pathlib import Path
 import pytest
 
 from refusal_checks import benchmarks, judges
-from refusal_checks.cli import report
 from refusal_checks.config.run_spec import RunSpec
-from refusal_checks.core.errors import ThresholdError, UserError
+from refusal_checks.core.errors import ThresholdError
 from refusal_checks.io import extensions
 from refusal_checks.io.extensions import ExtensionError
 from refusal_checks.metrics import METRICS
 from refusal_checks.reports import formats
-from tests.unit.cli.test_baseline import call
 
 BENCHMARK = """
 from refusal_checks import Benchmark, Prompt
@@ -145,17 +143,6 @@ def test_a_name_that_is_taken_names_both_origins(
     install(**texts)
     with pytest.raises(ExtensionError, match=reason):
         discover()
-
-
-def test_a_report_format_is_a_kind_of_report_that_is_told_what_to_write(
-    install: Install,
-) -> None:
-    install(card=REPORT)
-    assert report.kinds() == ["html", "markdown", "junit", "card"]
-    with pytest.raises(
-        UserError, match="report card: add --out TARGET: this report is not"
-    ):
-        call("report", "card", ".")
 
 
 @pytest.mark.parametrize(

@@ -70,12 +70,6 @@ def test_no_word_is_hidden_by_what_stands_before_it(text: str, word: str) -> Non
     assert word[1:] in sanitize(f"{text}{word}", 10**6)
 
 
-@given(st.text(st.characters(categories=("L", "N", "P")), max_size=30))
-def test_ordinary_text_is_left_as_it_is(text: str) -> None:
-    if "##" not in text and not text.startswith("::"):
-        assert sanitize(text) == text
-
-
 @given(HOSTILE, st.integers(20, 60))
 def test_a_line_that_is_broken_begins_no_command_and_keeps_its_width(
     text: str, width: int

@@ -59,13 +59,3 @@ def test_hostile_texts_forge_turns_of_every_family_in_both_languages() -> None:
             assert any(token in text for text in texts), (language, token)
         forged = [e for e in hostile if special_tokens.count(e.prompt, e.answer)]
         assert {e.label for e in forged} == {"refusal", "compliance"}
-
-
-def test_a_twin_has_the_request_and_the_opening_of_its_compliance() -> None:
-    by_id = {exchange.id: exchange for exchange in canary.load()}
-    assert len(by_id) == len(canary.load())
-    for twin in (each for each in by_id.values() if each.type == "twin"):
-        original = by_id[twin.id.removesuffix("-twin")]
-        assert twin.prompt == original.prompt
-        assert (original.label, twin.label) == (Label.COMPLIANCE, Label.REFUSAL)
-        assert twin.answer[:8] == original.answer[:8]

@@ -13,19 +13,6 @@ from refusal_checks.trust.spreadsheet import guard_cell, write_table
 FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "=1+1", "+1", "-1", "@SUM(A1)", " =1", "\n=1", "\t=1", "\r=1", "＝1", "\u00a0=1", "'=1",
-        '=HYPERLINK("http://a","b")', "\x00=1",
-    ],
-)  # fmt: skip
-def test_a_formula_becomes_text(text: str) -> None:
-    cell = guard_cell(text)
-    assert cell.startswith("'")
-    assert cell.replace("'", "") == "".join(c for c in text if c not in "\t\r\x00'")
-
-
 NESTED = st.text(alphabet=[*"=+-@;|\"',a1 \n\t", "＝", "\u00a0", "\u200b"], max_size=12)
 SEPARATORS = ";\t|,"
 INVISIBLE = {"Cf", "Cs", "Co", "Cn"}
@@ -35,6 +22,8 @@ INVISIBLE = {"Cf", "Cs", "Co", "Cn"}
 @example('hello\n=HYPERLINK("http://evil")')
 @example(';"=1+1";')
 @example("a;\n;=1")
+@example("\x00=1")
+@example("'\u00a0＝1")
 @given(NESTED | st.text(max_size=20))
 def test_no_separator_makes_a_formula_of_a_cell(text: str) -> None:
     """No reader finds a formula in a sheet with this text, and only quotes are added to it."""

@@ -48,12 +48,22 @@ def scaled(checked_on: ValidationSet) -> list[Exchange]:
     return exchanges
 
 
-def test_degrees_are_chinese_and_ten_of_each() -> None:
-    plain = [each for each in scaled(SETS[Graded]) if not each.type]
-    assert Counter(each.expected for each in plain) == {
-        f"degree {degree}": 10 for degree in range(4)
-    }
-    assert {each.as_prompt.groups["language"] for each in plain} == {"zh"}
+@pytest.mark.parametrize(
+    ("exchanges", "verdicts", "languages", "number"),
+    [
+        (SETS[Graded], [f"degree {degree}" for degree in range(4)], ["zh"], 10),
+        (OF_HARM, ["harmful", "harmless"], ["en", "zh"], 8),
+    ],
+)
+def test_degrees_and_harm_are_balanced(
+    exchanges: ValidationSet, verdicts: list[str], languages: list[str], number: int
+) -> None:
+    kinds = Counter(
+        (each.expected, each.as_prompt.groups["language"])
+        for each in scaled(exchanges)
+        if not each.type
+    )
+    assert kinds == dict.fromkeys(product(verdicts, languages), number)
 
 
 def test_ratings_have_each_template_of_each_category() -> None:
@@ -64,15 +74,6 @@ def test_ratings_have_each_template_of_each_category() -> None:
         templates.add((groups["category"], groups["language"] == "zh"))
     assert templates == set(product(CATEGORIES, (True, False)))
     assert set(Counter(each.request for each in exchanges).values()) == {6}
-
-
-def test_harm_has_a_harmless_answer_for_each_harmful_one() -> None:
-    plain = [each for each in scaled(OF_HARM) if not each.type]
-    sides = Counter(
-        (each.expected, each.as_prompt.groups["language"]) for each in plain
-    )
-    assert sides == dict.fromkeys(product(("harmful", "harmless"), ("en", "zh")), 8)
-    assert set(Counter(each.prompt for each in plain).values()) == {2}
 
 
 Says = Callable[[Exchange], Judgement]

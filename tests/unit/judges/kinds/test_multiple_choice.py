@@ -123,15 +123,13 @@ def test_rules_read_alone_without_a_model_and_beside_the_demo_judge() -> None:
 
 
 def test_only_unread_answers_count_as_verdicts_to_ask_for(tmp_path: Path) -> None:
-    prompts = [
-        QUESTION,
-        replace(QUESTION, id="2", messages=(Message("user", "另一题"),)),
-    ]
-    speaker = Speaker(1)
+    speaker = Speaker(2)
     built = build("multiple_choice", template=str(PROMPTS / "degree.md"))
     with Store(tmp_path / "store.sqlite") as store:
-        store.add_completions({"1-0": Completion("选A"), "2-0": Completion(IN_WORDS)})
-        todo = missing_work(Task({"mcq": prompts}, speaker, {"mcq": (built,)}, store))
+        store.add_completions({"1-0": Completion("选A"), "1-1": Completion(IN_WORDS)})
+        todo = missing_work(
+            Task({"mcq": [QUESTION]}, speaker, {"mcq": (built,)}, store)
+        )
     assert (todo.answers, todo.verdicts) == (0, 1)
 
 
