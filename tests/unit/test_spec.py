@@ -80,14 +80,14 @@ def test_a_value_on_the_command_line_is_toml_or_else_a_text(
 def test_what_is_said_later_wins_key_by_key(write: Write) -> None:
     first = write("first.toml", f"[sampling]\nsamples = 3\nseed = 3\ntop_k = 3\n{GATE}")
     second = write("second.toml", "[sampling]\nseed = 4\ntop_k = 4\n")
-    spec = RunSpec.read(first, second, overrides=[parse_override("sampling.top_k=5")])
-    assert (spec.sampling.samples, spec.sampling.seed, spec.sampling.top_k) == (3, 4, 5)
+    overrides = [parse_override("sampling.top_k=5"), option_layer("samples", 7)]
+    spec = RunSpec.read(first, second, overrides=overrides)
+    assert (spec.sampling.samples, spec.sampling.seed, spec.sampling.top_k) == (7, 4, 5)
     assert spec.sampling.temperature == 0.6, "a default"
     assert spec.where("sampling.seed") == f"{second}: [sampling] seed"
     assert spec.where("sampling.top_k") == "--set sampling.top_k=5"
-    spec = RunSpec.read(second, first, overrides=[option_layer("samples", 7)])
-    assert (spec.sampling.samples, spec.sampling.seed, spec.sampling.top_k) == (7, 3, 3)
     assert spec.where("sampling.samples") == "--samples 7"
+    assert RunSpec.read(second, first).sampling.seed == 3
 
 
 @pytest.mark.parametrize(
@@ -149,29 +149,24 @@ def test_a_run_is_read_from_a_dict() -> None:
 def test_paths_start_from_their_file_and_else_from_here(
     tmp_path: Path, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "own").mkdir()
-    (tmp_path / "runs" / "accepted").mkdir(parents=True)
-    rows = write("own/rows.csv", "prompt\nx\n")
+    folder = tmp_path / "own"
+    folder.mkdir()
+    (tmp_path / "accepted").mkdir()
     text = (
         '[store]\nfile = "../s.sqlite"\n[reports]\nhtml = "out.html"\nruns = "/all/runs"\n'
         '[judge]\nmodel = ["a", "b"]\nprompt = ["harmbench", "mine.md"]\n'
-        '[baseline]\npath = "../runs/accepted"\n[trust]\nhuman_labels = "labels.csv"\n'
-        '[own]\nfile = "rows.csv"\nexpect = "refuse"\n'
+        '[baseline]\npath = "../accepted"\n[own]\nfile = "rows.csv"\nexpect = "refuse"\n'
     )
     spec = RunSpec.read(write("own/run.toml", text))
-    folder = tmp_path / "own"
     assert spec.store.file == str(folder / "../s.sqlite")
-    assert spec.reports.html == str(folder / "out.html")
-    assert spec.reports.runs == "/all/runs"
+    assert (spec.reports.html, spec.reports.runs) == (f"{folder}/out.html", "/all/runs")
     assert spec.judge.prompt == ("harmbench", str(folder / "mine.md"))
-    assert spec.baseline.path == str(folder / "../runs/accepted")
-    assert spec.trust.human_labels == str(folder / "labels.csv")
-    assert spec.benchmarks["own"].file == str(rows)
+    assert spec.baseline.path == str(folder / "../accepted")
+    assert spec.benchmarks["own"].file == str(folder / "rows.csv")
     monkeypatch.chdir(tmp_path)
-    here = spec.with_value("store.file", "s.sqlite")
-    here = here.with_value("own.file", "own/other.csv")
+    here = spec.with_values({"store.file": "s.sqlite", "own.file": "own/other.csv"})
     assert here.store.file == "s.sqlite"
-    assert here.benchmarks["own"].file == str(tmp_path / "own/other.csv")
+    assert here.benchmarks["own"].file == str(folder / "other.csv")
     last = read(write, '[baseline]\npath = "last"')
     assert last.baseline.path == "last", "a run, no file"
 
@@ -251,15 +246,6 @@ def test_a_later_file_says_all_of_a_gate(write: Write) -> None:
     ):
         first = RunSpec.read(*files).gates[0]
         assert (first.max, first.max_rise) == (maximum, margin)
-
-
-def test_a_list_in_a_table_inside_a_table_is_a_list(write: Write) -> None:
-    form = (
-        'format = "{request} {answer}"\nrefusal_label = "yes"\nlanguages = ["en", "de"]'
-    )
-    classifier = read(write, f"[judge.classifier]\n{form}").judge.classifier
-    assert classifier is not None
-    assert classifier.languages == ("en", "de")
 
 
 def test_a_line_break_in_a_value_begins_no_other_table(write: Write) -> None:

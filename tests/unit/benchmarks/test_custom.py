@@ -128,12 +128,6 @@ def test_conversations_of_both_file_types(write: Write) -> None:
     assert [turn.role for turn in texts.messages] == ["user", "assistant", "user"]
 
 
-def test_a_text_that_looks_like_json_is_a_text(write: Write) -> None:
-    texts = ["[{", "[{}]", '[{"a": 1}]', "[]"]
-    path = write("a.jsonl", lines(*({"prompt": text} for text in texts)))
-    assert [prompt.request for prompt in asked(path)] == texts
-
-
 @pytest.mark.parametrize(("rows", "table", "reason"), CASES["rows"])
 def test_bad_rows_are_named(
     write: Write, rows: str, table: dict[str, Any], reason: str
@@ -180,14 +174,6 @@ def test_hostile_rows_become_prompts_that_can_be_stored_or_a_data_error(
         for prompt in asked(path, prompt="q", id="id", groups={"c": "c"}):
             texts = [prompt.id, prompt.transcript, *prompt.groups.values()]
             assert "".join(texts).encode()
-
-
-@pytest.mark.parametrize("opened", ["[", '{"q":', '{"q":[{"role":['])
-def test_deep_rows_are_a_data_error(write: Write, opened: str) -> None:
-    for times in (900, 100_000):
-        told = r"rows\.jsonl: line 1(, column \d+: correct it|: not valid)"
-        with pytest.raises(DataError, match=told):
-            asked(write("rows.jsonl", opened * times))
 
 
 @pytest.mark.parametrize(

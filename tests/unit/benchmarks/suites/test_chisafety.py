@@ -71,14 +71,6 @@ def test_a_dialogue_becomes_separate_messages() -> None:
     assert prompt.messages == tuple(turns)
 
 
-@pytest.mark.parametrize("spelling", ["健康歧视", "健康歧视内容"])
-def test_spellings_mean_one_category(spelling: str) -> None:
-    info = {"id": 7, "question": "问？\nA. 是\nB. 否", "category": spelling}
-    (prompt,) = chisafety.choice_prompts([{"infos": [info]}])
-    assert prompt.groups["area"] == "discrimination"
-    assert prompt.groups["category"] == "health_discrimination"
-
-
 OPTIONS = {
     "问？\nA. 是\nB. 否": {"A": "是", "B": "否"},
     "问？ \nA .是\nB .否": {"A": "是", "B": "否"},

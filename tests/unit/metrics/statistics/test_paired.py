@@ -87,8 +87,7 @@ def test_a_drop_of_just_the_margin_is_passed_or_called_a_breach_no_more_often_th
 
 
 def test_clustered_changes_are_as_few_as_their_clusters() -> None:
-    rng = np.random.default_rng(4)
-    changes = rng.choice([-1.0, 0.0, 0.0, 1.0], 60)
+    changes = np.random.default_rng(4).choice([-1.0, 0.0, 0.0, 1.0], 60)
     sampled = group_units([f"c{number // 5}" for number in range(300)])
     many = mean_bounds([0.0] * 300, np.repeat(changes, 5).tolist(), 1.0, 0.95, sampled)
     once = mean_bounds([0.0] * 60, changes.tolist(), 1.0, 0.95)
