@@ -64,10 +64,10 @@ def test_parquet_is_read_with_the_names_of_its_classes(
 
 
 def test_a_file_with_named_columns(write: Write) -> None:
-    path = write("rows.csv", "key,question,kind\n7,Is it?,first\n9,Was it?,\n")
+    path = write("rows.csv", "key,question,kind\n7,Is it?,first\n9,[{Was it?,\n")
     assert asked(path, prompt="question", category="kind", id="key") == (
         Prompt.single("7", "Is it?", category="first"),
-        Prompt.single("9", "Was it?"),
+        Prompt.single("9", "[{Was it?"),
     )
     kinds = [own(path, expect=expect).kind for expect in ("refuse", "answer", "report")]
     assert kinds == [Kind.SAFETY, Kind.SANITY, Kind.SENSITIVE]
