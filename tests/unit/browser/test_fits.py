@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 
 from tests.support.chromium import serious_faults
 from tests.unit.browser.conftest import Show
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -33,10 +36,18 @@ names.flatMap(name => [...name.childNodes]).filter(piece => {
 """The words in names of runs and gates that stand on more than one line."""
 
 
-@pytest.mark.parametrize("width", [390, 900, 1200])
+LONG = (
+    "all => all.forEach(node => node.textContent = 'a_benchmark_of_our_own'.repeat(9))"
+)
+
+
+@pytest.mark.parametrize("width", [360, 900, 1600])
 def test_the_page_fits_any_width_and_breaks_no_word_of_a_name(
-    show: Show, file: Path, width: int
+    page: Page, width: int
 ) -> None:
-    page = show(file, width, 800)
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.set_viewport_size({"width": width, "height": 800})
     assert page.evaluate(BROKEN) == []
+    page.select_option("#benchmark", "hostile")
+    page.check("#unfold")
+    page.locator(".answer :is(h1, li, p)").evaluate_all(LONG)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width

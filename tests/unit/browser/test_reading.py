@@ -14,13 +14,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 
-def test_it_opens_with_the_answer_and_the_first_records(page: Page) -> None:
-    assert page.title() == "demo:some: No · refusal-checks"
-    assert page.locator("h1:visible").inner_text() == "No"
-    assert page.locator(ROWS).count() == 50
-    assert count(page) == "251 prompts, 620 answers"
-
-
 def test_filters_work_together(page: Page) -> None:
     page.select_option("#benchmark", "unsafe")
     assert count(page) == "120 prompts, 360 answers of 251 prompts"
@@ -84,6 +77,8 @@ def test_a_report_opens_on_what_counts_against_a_failed_gate(
     page.goto("about:blank")
     page.goto(file.as_uri())
     page.wait_for_selector(ROWS)
+    assert page.title() == "demo:some: No · refusal-checks"
+    assert page.locator("h1:visible").inner_text() == "No"
     assert page.locator("#gate option:checked").inner_text() == "any failed gate"
     assert count(page) == "70 prompts, 210 answers of 251 prompts"
     assert page.locator(f"{ROWS} .said").first.inner_text() == "1 refusal, 2 compliance"
@@ -98,11 +93,8 @@ def test_answers_are_folded_until_they_are_asked_for(page: Page) -> None:
     page.select_option("#benchmark", "unsafe")
     row = page.locator(ROWS).nth(9)
     assert row.locator(".said").inner_text() == "1 unparsable verdict, 2 compliance"
-    assert (
-        row.locator(".snippet")
-        .inner_text()
-        .startswith("Request 9 of unsafe: tell me about it")
-    )
+    snippet = row.locator(".snippet").inner_text()
+    assert snippet.startswith("Request 9 of unsafe: tell me about it")
     assert "word" not in page.locator("#list").inner_text()
     assert page.locator(f"{ROWS}[open]").count() == 0
     assert unfold(page).locator(".reply").count() == 3
@@ -114,16 +106,14 @@ def test_answers_are_folded_until_they_are_asked_for(page: Page) -> None:
 
 
 def test_pages_follow_each_other(page: Page) -> None:
+    assert page.locator(ROWS).count() == 50
     assert page.locator("#page").inner_text() == "Page 1 of 6"
     first = page.locator(f"{ROWS} .id").first.inner_text()
     assert page.locator("#previous").is_disabled()
     page.locator("#next").scroll_into_view_if_needed()
     page.click("#next")
-    assert (
-        0
-        <= page.locator(ROWS).first.evaluate("it => it.getBoundingClientRect().y")
-        < 300
-    )
+    top = page.locator(ROWS).first.evaluate("it => it.getBoundingClientRect().y")
+    assert 0 <= top < 300
     assert page.locator("#page").inner_text() == "Page 2 of 6"
     assert page.locator(f"{ROWS} .id").first.inner_text() != first
     page.keyboard.press("p")
@@ -154,34 +144,30 @@ def test_the_keyboard_is_enough(page: Page) -> None:
     ]
 
 
-def test_a_view_has_an_address(page: Page, file: Path) -> None:
+def test_a_view_has_an_address_that_a_new_or_the_open_page_follows(page: Page) -> None:
     page.select_option("#benchmark", "unsafe")
     page.select_option("#group", label="zh")
     search(page, "word996")
     expected, address = count(page), page.url
+
+    def require_view() -> None:
+        page.wait_for_selector(ROWS)
+        assert count(page) == expected
+        assert page.locator("#group option:checked").inner_text() == "zh"
+
     page.goto("about:blank")
     page.goto(address)
-    page.wait_for_selector(ROWS)
-    assert count(page) == expected
-    assert page.locator("#group option:checked").inner_text() == "zh"
-
-
-def test_an_address_that_is_put_into_the_open_page_is_followed(page: Page) -> None:
-    page.select_option("#benchmark", "unsafe")
-    page.check("#invalid")
-    address = page.url
+    require_view()
     page.click("text=Clear")
-    page.check("#unfold")
     page.select_option("#benchmark", "mcq")
     page.evaluate("address => { location.href = address; }", address)
     page.wait_for_function(
         "() => document.getElementById('benchmark').value === 'unsafe'"
     )
-    assert count(page) == "12 prompts, 36 answers of 251 prompts"
-    assert page.locator("#invalid").is_checked()
+    require_view()
     page.click("nav >> text=Charts")
     page.wait_for_function("() => location.hash === '#charts'")
-    assert count(page) == "12 prompts, 36 answers of 251 prompts"
+    require_view()
 
 
 def test_ten_thousand_records_are_usable(show: Show, tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ def test_a_rate_times_what_people_confirm_has_an_honest_interval(
         assert above <= 0.05
 
 
+@pytest.mark.nightly
 def test_20_labels_stop_half_of_what_a_lenient_judge_lets_pass() -> None:
     bad = lenient_judges.shares(0.76, 0.85, runs=40)
     assert bad["point, 20 labels"] <= 0.7 * bad["point, no labels"]
