@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import unicodedata
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,7 @@ from refusal_checks.gates.gate import Gate
 from refusal_checks.reports.page import page as html
 from refusal_checks.reports.page.render import visible
 from tests.support.chromium import ROWS, unfold
-from tests.support.report_runs import HOSTILE, TEXTS, hostile, refusals, write_run
+from tests.support.report_runs import HOSTILE, TEXTS, hostile, write_run
 from tests.unit.browser.conftest import Show
 
 if TYPE_CHECKING:
@@ -24,31 +23,6 @@ if TYPE_CHECKING:
 
 def background(page: Page) -> str:
     return str(page.evaluate("getComputedStyle(document.body).backgroundColor"))
-
-
-def test_what_scrolls_can_be_reached_by_keyboard(show: Show, tmp_path: Path) -> None:
-    long = [
-        replace(each, completion=Completion("word " * 3000))
-        for each in refusals("long", 2)
-    ]
-    many = [
-        replace(each, prompt=Prompt.single(f"p{n}", "p", category=f"a {n}"))
-        for n, each in enumerate(refusals("many", 30, 1))
-    ]
-    run = write_run(tmp_path / "run", {"long": long, "many": many})
-    html.write(run, tmp_path / "report.html")
-    page = show(tmp_path / "report.html", 360, 800)
-    page.select_option("#benchmark", "long")
-    unfold(page)
-    page.wait_for_selector(".reply .text[tabindex]")
-    scrolling = page.evaluate(
-        "[...document.querySelectorAll('main *')].filter(node => node.checkVisibility() &&"
-        "/auto|scroll/.test(getComputedStyle(node).overflow) &&"
-        "(node.scrollHeight > node.clientHeight || node.scrollWidth > node.clientWidth))"
-        ".map(node => [node.className, node.getAttribute('tabindex')])"
-    )
-    assert {name for name, _ in scrolling} >= {"tall", "text"}
-    assert {place for _, place in scrolling} == {"0"}
 
 
 def test_dark_and_light(page: Page) -> None:

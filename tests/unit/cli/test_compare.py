@@ -100,21 +100,12 @@ def test_a_gate_that_one_run_lacks_has_no_change() -> None:
     assert [safe[0], safe[1], len(safe)] == ["safe-rejection_rate", "-", 3]
 
 
-@pytest.mark.parametrize(
-    ("facts", "why"),
-    [
-        ({"data": {"unsafe": {"sha256": "other", "prompts": 60}}}, "other data"),
-        ({"sampling": {"temperature": 1.0}}, "other sampling temperature"),
-    ],
-)
-def test_runs_under_other_conditions_say_why_they_have_no_change(
-    facts: dict[str, Any], why: str
-) -> None:
+def test_runs_under_other_conditions_say_why_they_have_no_change() -> None:
     run(0, 0.9)
-    run(1, 0.4, **facts)
+    run(1, 0.4, sampling={"temperature": 1.0})
     _, _, rate, *_, reason = compared("20260101", "last")
     assert len(rate) == 3
-    assert f"no change in unsafe: {why}" in " ".join(reason)
+    assert "no change in unsafe: other sampling temperature" in " ".join(reason)
 
 
 def test_a_summary_alone_is_shown_without_a_change() -> None:

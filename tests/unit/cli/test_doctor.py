@@ -16,7 +16,6 @@ FAULTS = {
     "no judge": (("replay:demo", "--set", "judge.model=[]"), "run"),
     "no folder": (("/no\x1b[31m/such", "--judge", "keyword"), "run"),
     "query": (("http://127.0.0.1:9/v1?key=hush#m", "--judge", "keyword"), "run"),
-    "runs": (("replay:demo", "--judge", "keyword", "--runs", "file"), "run"),
     "baseline": (
         ("replay:demo", "--judge", "keyword", "--set", "baseline.path=broken"),
         "baseline",

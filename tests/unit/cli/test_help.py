@@ -22,24 +22,6 @@ def commands(command: Any, name: str = "refusal-checks") -> Iterator[tuple[str, 
 ALL = dict(commands(typer.main.get_command(application())))
 
 
-COMMANDS = """
-refusal-checks baseline accept
-refusal-checks compare
-refusal-checks data pull
-refusal-checks doctor
-refusal-checks gate
-refusal-checks init
-refusal-checks report
-refusal-checks runs list
-refusal-checks sample-for-labels
-"""
-
-
-def test_there_are_nine_commands() -> None:
-    single = [name for name in ALL if not getattr(ALL[name], "commands", None)]
-    assert sorted(single) == COMMANDS.split("\n")[1:-1]
-
-
 @pytest.mark.parametrize("name", ALL)
 def test_a_command_and_its_parameters_say_what_they_are(name: str) -> None:
     first = (ALL[name].help or "").partition("\n\n")[0].strip()

@@ -1,14 +1,11 @@
 """``refusal-checks init``: what it writes can be used, and what is there stays."""
 
-import ast
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
 
-from refusal_checks.config.run_spec import RunSpec
 from refusal_checks.core.errors import UserError
 from tests.unit.cli.test_baseline import call
 
@@ -73,13 +70,9 @@ def test_reports_with_texts_are_ignored_by_git(folder: Path) -> None:
         assert lines == ["gate.log", "build", "report.html"]
 
 
-def test_each_file_can_be_read(folder: Path) -> None:
-    for ci in ("github", "gitlab", "jenkins"):
+def test_pipelines_have_few_rights_and_run_no_input_as_code(folder: Path) -> None:
+    for ci in ("github", "gitlab"):
         init("--ci", ci)
-    gates = RunSpec.read(folder / "thresholds" / "default.toml").gates
-    assert {gate.benchmark for gate in gates} == {"xstest_unsafe", "xstest_safe"}
-    ast.parse((folder / "gates" / "refusal_gates.py").read_text())
-    subprocess.run(["sh", "-n", folder / SCRIPT], check=True)
     yaml = YAML(typ="safe")
     github: dict[str, Any] = yaml.load(folder / ".github/workflows/refusal-gate.yml")
     assert github["permissions"] == {}

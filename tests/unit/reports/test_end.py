@@ -10,15 +10,14 @@ from syrupy.assertion import SnapshotAssertion
 from refusal_checks.core.prompts import Kind
 from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.gate import Gate
-from refusal_checks.models.client.usage import Usage
 from refusal_checks.reports import terminal
-from refusal_checks.reports.terminal import WIDTH, tokens, unfinished_work, usable_width
+from refusal_checks.reports.terminal import WIDTH, unfinished_work, usable_width
 from refusal_checks.results.benchmark_summary import summarise
 from refusal_checks.results.events import Progress
 from refusal_checks.results.execution import Execution
 from refusal_checks.results.manifest import Manifest, ModelFacts, Models
 from refusal_checks.results.summary import RunSummary
-from tests.support.deciding import decide
+from tests.support.deciding import decide, of_kind
 from tests.unit.conftest import records
 from tests.unit.gates.test_score_files import scores_of
 from tests.unit.reports.test_table import STRICT, run
@@ -34,17 +33,13 @@ def shown(
 
 
 def breach() -> RunSummary:
-    found = [
-        replace(r, prompt=replace(r.prompt, kind=Kind.SAFETY))
-        for r in records("C " * 50)
-    ]
+    found = of_kind(Kind.SAFETY, records("C " * 50))
     earlier = Earlier(replace(scores_of(records("R " * 50)), title="release-1.3"))
     return run(decide(replace(STRICT, max_drop=0.05), found, earlier=earlier))
 
 
 def worse() -> RunSummary:
-    after = records("R " * 20 + "C " * 80)
-    sane = [replace(r, prompt=replace(r.prompt, kind=Kind.SANITY)) for r in after]
+    sane = of_kind(Kind.SANITY, records("R " * 20 + "C " * 80))
     earlier = Earlier(replace(scores_of(records("C " * 100)), title="release-1.3"))
     return run(decide(Gate("bench", "rejection_rate", max=0.5), sane, earlier=earlier))
 
@@ -120,22 +115,6 @@ def test_the_footer_tells_what_the_figures_were_found_with() -> None:
         "time 0.5 s: 1 answers were stored already, at most 1 were generated and 2 verdicts "
         "requested",
     ]
-
-
-@pytest.mark.parametrize(
-    ("usages", "line"),
-    [
-        ({"candidate": Usage()}, None),
-        (
-            {"judge": Usage(20, 1, 4120, 3800, 310, 10)},
-            "tokens: judge 4,120 prompt (3,800 cached), 310 output in 20 requests, 443 for each "
-            "verdict",
-        ),
-        ({"candidate": Usage(3), "judge": Usage(2, verdicts=2)}, None),
-    ],
-)
-def test_tokens_are_told_by_role(usages: dict[str, Usage], line: str | None) -> None:
-    assert list(tokens(usages)) == ([line] if line else [])
 
 
 def progress(done: bool) -> Progress:

@@ -27,10 +27,6 @@ def spec_of(keys: dict[str, str]) -> RunSpec:
             {"html": "report.pdf"},
             "report.pdf: end the name in .html: the report is a web page",
         ),
-        (
-            {"markdown": "x" * 300},
-            "markdown x*: name a file: File name too long",
-        ),
         ({"htlm": "page"}, r'\[reports\]: no report "htlm"'),
     ],
 )
@@ -44,14 +40,6 @@ def test_a_report_that_could_not_be_written_is_refused(
     (tmp_path / "folder").mkdir()
     with pytest.raises(UserError, match=message):
         formats.check(spec_of(keys))
-
-
-def test_reports_in_files_of_their_own_are_fine(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    formats.check(spec_of({"html": "new/page.html", "markdown": "new/comment.md"}))
-    assert (tmp_path / "new").is_dir()
 
 
 def test_a_key_names_a_file_from_the_current_folder_or_what_an_extension_takes(

@@ -21,7 +21,7 @@ from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary
 from refusal_checks.trust.minimums import Check, JudgeCheck
-from tests.support.deciding import decide
+from tests.support.deciding import decide, summary_of
 from tests.support.report_runs import (
     GATES,
     JUDGE,
@@ -150,10 +150,7 @@ def test_a_summary_is_appended_and_holds_table_and_reasons(tmp_path: Path) -> No
     (tmp_path / "summary.md").write_text("# What was there\n\n")
     failed = decide(GATE, records("R C C"))
     passed = decide(replace(GATE, benchmark="b"), records("R R"))
-    run = RunSummary(
-        Manifest(candidate="org/m"), verdicts={v.gate.id: v for v in (failed, passed)}
-    )
-    page = written(tmp_path, run)
+    page = written(tmp_path, summary_of(failed, passed))
     head = f"# What was there\n\n{markdown.MARKER}\n## May it ship? No\n"
     assert page.startswith(head)
     shown = rendered(page)[1]
@@ -167,10 +164,7 @@ def test_a_judge_that_is_not_trusted_is_told_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
-    passed = decide(GATE, records("R R"))
-    run = RunSummary(
-        Manifest(candidate="a"), verdicts={passed.gate.id: passed}, judge=JUDGE
-    )
+    run = summary_of(decide(GATE, records("R R")), judge=JUDGE)
     (failed,) = markdown.workflow_commands(run)
     assert failed.startswith(
         "::error title=test_judge[injection]::judge injection 50.0%25 ["

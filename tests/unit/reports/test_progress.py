@@ -92,19 +92,19 @@ def test_there_is_something_to_show_until_all_is_done() -> None:
     assert not is_active(Progress())
 
 
-@pytest.mark.parametrize("size", [(100, 40), (60, 20), (40, 10)])
-def test_bars_fit_a_terminal(size: tuple[int, int]) -> None:
+@pytest.mark.parametrize("width", [100, 40])
+def test_bars_fit_a_terminal(width: int) -> None:
     found = progress(**{f"benchmark_{n}": n for n in range(8)}, finished=200)
     found.benchmarks["benchmark_3"].invalid = 7
-    console = Console(file=io.StringIO(), width=size[0], height=size[1])
+    console = Console(file=io.StringIO(), width=width, height=40)
     view = ProgressView(console, draws=False)
     view.update(found)
     with console.capture() as captured:
         console.print(view.bars.get_renderable())
     shown = captured.get().splitlines()
     assert len(shown) == 9
-    assert all(len(row) <= size[0] for row in shown)
+    assert max(map(len, shown)) <= width
     text = "\n".join(shown)
     assert "finished" not in text
-    if size[0] >= 100:
-        assert re.search("benchmark_3 .* 3/200 judged; 7 answers invalid", text)
+    told = re.search("benchmark_3 .* 3/200 judged; 7 answers invalid", text)
+    assert told or width < 100

@@ -17,7 +17,7 @@ from refusal_checks.reports.terminal import WIDTH
 from refusal_checks.results.benchmark_summary import summarise
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.summary import RunSummary
-from tests.support.deciding import decide
+from tests.support.deciding import decide, summary_of
 from tests.unit.conftest import records
 from tests.unit.gates.test_score_files import scores_of
 from tests.unit.reports.test_wording import compared
@@ -36,8 +36,7 @@ def of_group(verdict: Verdict, group: str) -> Verdict:
 
 
 def run(*verdicts: Verdict, candidate: str = "org/model", **errors: str) -> RunSummary:
-    found = {verdict.gate.id: verdict for verdict in verdicts}
-    return RunSummary(Manifest(candidate=candidate), verdicts=found, errors=errors)
+    return summary_of(*verdicts, manifest=Manifest(candidate=candidate), errors=errors)
 
 
 def with_benchmarks() -> RunSummary:

@@ -22,10 +22,8 @@ from refusal_checks.core.judgements import (
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion, Record, Vote
 from refusal_checks.results import run_folder
-from refusal_checks.results.benchmark_summary import summarise
 from refusal_checks.results.run_folder import RunFolder, require_writable
-from refusal_checks.results.summary import RunSummary
-from tests.support.report_runs import manifest_of, refusals, write_run
+from tests.support.report_runs import refusals, write_run
 
 JUDGEMENTS: st.SearchStrategy[Judgement] = st.sampled_from(
     [
@@ -80,19 +78,6 @@ def test_a_lone_surrogate_does_not_keep_the_rest_from_being_written(
     assert found.judgement == Invalid(Reason.ENGINE_ERROR, "the server said ?")
 
 
-def test_a_summary_comes_back(tmp_path: Path) -> None:
-    records = [
-        Record(Prompt.single("a", "b"), 0, Completion("c"), Binary(Label.REFUSAL))
-    ]
-    summary = RunSummary(
-        manifest_of("mine", candidate="m"),
-        {"mine": summarise(records, 0.95)},
-        notes=["a note"],
-    )
-    RunFolder(tmp_path).write_summary(summary)
-    assert RunFolder.of(tmp_path / "summary.json").summary() == summary
-
-
 def test_a_damaged_file_is_named_and_not_quoted(tmp_path: Path) -> None:
     run = write_run(tmp_path, {"unsafe": list(refusals("unsafe", 3))})
     path = tmp_path / "records" / "unsafe.jsonl"
@@ -104,16 +89,11 @@ def test_a_damaged_file_is_named_and_not_quoted(tmp_path: Path) -> None:
     assert said.startswith(f"{path}: not a run's records: line 2: answers.0.judgement")
     assert "private" not in said
     assert "\n" not in said
-    path.write_text("{")
+    with pytest.raises(DataError, match="cannot be read"):
+        list(run.records("missing"))
     run.summary_file.write_text("[]")
-    with pytest.raises(DataError, match=r"unsafe\.jsonl: not a run's"):
-        list(run.records("unsafe"))
     with pytest.raises(DataError, match=r"summary\.json: not a summary"):
         run.summary()
-    for read in (run.summary, lambda: list(run.records("missing"))):
-        run.summary_file.unlink(missing_ok=True)
-        with pytest.raises(DataError, match="cannot be read"):
-            read()
 
 
 NAMES = [

@@ -30,24 +30,17 @@ def counted(*verdicts: Judgement) -> dict[str, int]:
 
 
 def test_answers_are_counted_by_way_of_refusing_compliance_apart() -> None:
-    refused = [
-        Binary(Label.REFUSAL, way) for way in ("vagueness", "direct_refusal", "")
-    ]
+    ways = "of another judge", "vagueness", "direct_refusal", None
+    refused = [Binary(Label.REFUSAL, way) for way in ways]
     complied = [Binary(Label.COMPLIANCE), Binary(Label.COMPLIANCE, refusal_share=0.4)]
     found = counted(*complied, *refused, Invalid(Reason.NO_LABEL))
     assert [*found.items()] == [
         ("direct_refusal", 1),
         ("vagueness", 1),
+        ("of another judge", 1),
         ("unnamed", 1),
         ("none", 2),
     ]
-
-
-def test_categories_of_another_judge_are_counted_under_their_names() -> None:
-    found = counted(
-        Binary(Label.REFUSAL, "apology"), Binary(Label.REFUSAL, "propaganda")
-    )
-    assert list(found) == ["propaganda", "apology"]
     assert counted(Graded(3), Graded(0)) == {}, "grades name no ways of refusing"
 
 

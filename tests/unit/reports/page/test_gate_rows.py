@@ -7,22 +7,16 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from refusal_checks.gates.gate import Gate
-from refusal_checks.gates.verdict import Verdict
 from refusal_checks.reports.page import gate_rows
 from refusal_checks.reports.page.manifest_facts import facts
-from refusal_checks.results.benchmark_summary import summarise
 from refusal_checks.results.execution import Execution
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.summary import RunSummary
-from tests.support.deciding import decide
+from tests.support.deciding import decide, summary_of
 from tests.unit.conftest import records
 
 UNSAFE = Gate("unsafe", "rejection_rate", min=0.8)
 SAFE = Gate("safe", "rejection_rate", max=0.2)
-
-
-def summary(*verdicts: Verdict) -> RunSummary:
-    return RunSummary(verdicts={found.gate.id: found for found in verdicts})
 
 
 GOOD, BAD = records("R " * 50, category="a"), records("C " * 50, category="a")
@@ -31,7 +25,7 @@ INVALID = Gate("unsafe", "invalid_rate", max=0.02)
 
 
 def by_need() -> RunSummary:
-    run = summary(
+    run = summary_of(
         decide(SAFE, BAD),
         decide(UNSAFE, records("R " * 5)),
         decide(Gate("third", "compliance_rate", max=0.1), BAD),
@@ -42,7 +36,7 @@ def by_need() -> RunSummary:
 
 def with_groups() -> RunSummary:
     broken = records("- " * 50 + "C " * 50)
-    return summary(
+    return summary_of(
         decide(replace(INVALID, benchmark="safe"), broken),
         decide(INVALID, GOOD),
         decide(UNSAFE, GOOD),
@@ -54,7 +48,7 @@ def with_groups() -> RunSummary:
 BOARDS: dict[str, Callable[[], RunSummary]] = {
     "by need": by_need,
     "a failed group": with_groups,
-    "a failed benchmark": lambda: summary(decide(UNSAFE, BAD), decide(GROUP, BAD)),
+    "a failed benchmark": lambda: summary_of(decide(UNSAFE, BAD), decide(GROUP, BAD)),
 }
 
 
@@ -87,13 +81,3 @@ def test_the_manifest_shows_what_is_known_and_no_path() -> None:
         "sampling": [("temperature", "0.6")],
         "seconds": [("", "1.5")],
     }
-
-
-def test_a_benchmark_without_a_bound_is_a_row_with_its_rate() -> None:
-    run = summary(decide(INVALID, GOOD))
-    run.benchmarks["unsafe"] = summarise(GOOD, 0.95)
-    (section,) = gate_rows.sections(run)
-    (rate,) = section.rows
-    figures = ("100.0% [92.9, 100.0]", "50", "-", "", "0.0%")
-    assert rate.columns == ("-", "unsafe-rejection_rate", *figures)
-    assert [row.id for row in section.folded] == ["unsafe-invalid_rate"]
