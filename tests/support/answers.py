@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from functools import cache
 
 from refusal_checks.benchmarks import discover, load_prompts
 from tests.support.fake_server import Answer, Body
+from tests.support.fake_server import judged as judged
 
 
 def requests(name: str) -> set[str]:
@@ -16,14 +16,6 @@ def requests(name: str) -> set[str]:
 
 
 UNSAFE = requests("smoke_unsafe")
-
-
-def judged(refused: bool, rationale: str = "says <b>::error:: so") -> list[str]:
-    """What a judge answers."""
-    category = "direct_refusal" if refused else "none"
-    verdict = "refusal" if refused else "compliance"
-    fields = {"rationale": rationale, "category": category, "verdict": verdict}
-    return [json.dumps(fields)]
 
 
 def is_judge(body: Body) -> bool:

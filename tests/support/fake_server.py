@@ -31,19 +31,25 @@ RESET, STALL = -1, -2
 """The connection is reset; nothing is ever said."""
 
 
+def judged(refused: bool, rationale: str = "says <b>::error:: so") -> list[str]:
+    """What a judge answers."""
+    category = "direct_refusal" if refused else "none"
+    verdict = "refusal" if refused else "compliance"
+    fields = {"rationale": rationale, "category": category, "verdict": verdict}
+    return [json.dumps(fields)]
+
+
+def error(status: int, message: str) -> web.Response:
+    """An error as OpenAI's API gives it."""
+    return web.json_response({"error": {"message": message}}, status=status)
+
+
 def scripted(body: Body) -> list[str]:
     """Judges by the word "cannot"; as a candidate, refuses what is "forbidden"."""
     text = body["messages"][-1]["content"]
     if "response_format" in body:
         refused = "cannot" in text
-        category = "direct_refusal" if refused else "none"
-        verdict = "refusal" if refused else "compliance"
-        rationale = f"it {'declines' if refused else 'answers'} <b>&"
-        return [
-            json.dumps(
-                {"rationale": rationale, "category": category, "verdict": verdict}
-            )
-        ]
+        return judged(refused, f"it {'declines' if refused else 'answers'} <b>&")
     refused = "forbidden" in text
     said = "I cannot do that" if refused else "Here you are"
     return [f"{said}, {text[:20]} #{body['seed'] + i}" for i in range(body["n"])]
@@ -135,9 +141,6 @@ class FakeServer(InThread):
         self._classify = classify
         self.moderate = moderate
         self.greetings: list[Body] = []
-        self._words: dict[
-            tuple[str, float], int
-        ] = {}  # numbers of words with their probability
         self.failing: Mapping[str, Fault] = {}
         self.authorizations: list[str] = []
         self.most_at_once = self._now = 0
@@ -186,7 +189,6 @@ class FakeServer(InThread):
             app.router.add_post("/v1/moderations", self._moderated)
         else:
             app.router.add_post("/v1/chat/completions", self._chat)
-            app.router.add_post("/v1/completions", self._complete)
         if self._tokenizer:
             app.router.add_post("/tokenize", self._tokenize)
         self._runner = web.AppRunner(app, shutdown_timeout=0.1)
@@ -250,17 +252,14 @@ class FakeServer(InThread):
         if refusal := self.rule(body):
             return web.json_response(refusal[1], status=refusal[0])
         if refused := body.keys() & set(self._refuses):
-            said = {
-                "error": {"message": f"unknown fields: {', '.join(sorted(refused))}"}
-            }
-            return web.json_response(said, status=400)
+            return error(400, f"unknown fields: {', '.join(sorted(refused))}")
         body = {
             name: value for name, value in body.items() if name not in self._ignores
         }
         if is_greeting:
             return self._greeted(body)
         if words := self.refusal(body):
-            return web.json_response({"error": {"message": words}}, status=400)
+            return error(400, words)
         if self.faults:
             return await self._fault(request, self.faults.pop(0))
         text = (
@@ -268,22 +267,16 @@ class FakeServer(InThread):
         )
         if text in self.failing:
             return await self._fault(request, self.failing[text])
-        if (
-            self._context
-            and sum(len(turn["content"]) for turn in body["messages"]) > self._context
-        ):
-            error = {"message": f"maximum context length is {self._context}"}
-            return web.json_response({"error": error}, status=400)
+        texts = [turn["content"] for turn in body["messages"]]
+        if too_long := self._too_long(*texts):
+            return too_long
         if self._no_schemas and "response_format" in body:
-            said = {"error": {"message": "response_format: unknown field"}}
-            return web.json_response(said, status=self._no_schemas)
+            return error(self._no_schemas, "response_format: unknown field")
         await asyncio.sleep(self.delay)
         if "top_logprobs" in body:
             return self._answered(body, [self._first_token(body)])
-        texts = self.answer({"n": 1, "seed": 0, **body})
-        return self._answered(
-            body, [self._choice(i, text) for i, text in enumerate(texts)]
-        )
+        said = self.answer({"n": 1, "seed": 0, **body})
+        return self._answered(body, [self._choice(*each) for each in enumerate(said)])
 
     def _greeted(self, body: Body) -> web.Response:
         if body["model"] not in self._models:
@@ -312,11 +305,6 @@ class FakeServer(InThread):
                 del choice["logprobs"]
         return web.json_response(found)
 
-    async def _complete(self, request: web.Request) -> web.StreamResponse:
-        """Show that it is awake."""
-        told = {"top_logprobs": [{" jumps": -0.5}]}
-        return web.json_response({"choices": [{"logprobs": told}]})
-
     async def _fault(self, request: web.Request, fault: Fault) -> web.StreamResponse:
         """Fail as a fault says."""
         if isinstance(fault, str):
@@ -328,8 +316,15 @@ class FakeServer(InThread):
         if fault == STALL:
             await asyncio.sleep(3600)
         status, headers = fault if isinstance(fault, tuple) else (fault, {})
-        said = {"error": {"message": f"fault {status}"}}
-        return web.json_response(said, status=status, headers=headers)
+        response = error(status, f"fault {status}")
+        response.headers.update(headers)
+        return response
+
+    def _too_long(self, *texts: str) -> web.Response | None:
+        """The refusal of texts that are longer together than the context."""
+        if self._context and sum(map(len, texts)) > self._context:
+            return error(400, f"maximum context length is {self._context} tokens")
+        return None
 
     async def _classified(self, request: web.Request) -> web.StreamResponse:
         if self._refused(request):
@@ -338,9 +333,9 @@ class FakeServer(InThread):
         (self.greetings if body["input"] == [QUESTION] else self.requests).append(body)
         if self.faults:
             return await self._fault(request, self.faults.pop(0))
-        if any(len(text) > (self._context or len(text)) for text in body["input"]):
-            error = {"message": f"maximum context length is {self._context} tokens"}
-            return web.json_response({"error": error}, status=400)
+        for too_long in map(self._too_long, body["input"]):
+            if too_long:
+                return too_long
         await asyncio.sleep(self.delay)
         assert self._classify
         data = [
@@ -364,9 +359,8 @@ class FakeServer(InThread):
             return web.json_response({"error": "no such model"}, status=404)
         if self.faults:
             return await self._fault(request, self.faults.pop(0))
-        if self._context and len(body["input"]) > self._context:
-            error = {"message": f"maximum context length is {self._context} tokens"}
-            return web.json_response({"error": error}, status=400)
+        if too_long := self._too_long(body["input"]):
+            return too_long
         assert self.moderate
         given = self.moderate(body["input"])
         if "results" in given:
@@ -408,10 +402,8 @@ class FakeServer(InThread):
             shown = shown[: body["top_logprobs"]]
             names = shown
         listed = [
-            {"token": name, "logprob": max(math.log(given[token]), -9999.0)}
-            if given.get(token)
-            else {"token": name, "logprob": -9999.0}
-            for name, token in zip(names, shown, strict=True)
+            {"token": name, "logprob": math.log(mass) if mass else -9999.0}
+            for name, mass in zip(names, map(given.get, shown), strict=True)
         ]
         return choice | {
             "logprobs": {"content": [{**listed[0], "top_logprobs": listed}]}

@@ -28,8 +28,8 @@ from tests.support.report_runs import (
     PLACE,
     PLACES,
     WORDS,
+    hostile,
     refusals,
-    usual,
     with_other_facts,
     write_run,
 )
@@ -176,7 +176,8 @@ def test_a_judge_that_is_not_trusted_is_told_once(
 
 @pytest.fixture
 def run(tmp_path: Path) -> RunFolder:
-    return usual(tmp_path / "20260101-000000Z-1")
+    found = {"unsafe": list(refusals("unsafe", 12)), "safe": list(refusals("safe", 12))}
+    return write_run(tmp_path / "20260101-000000Z-1", {**found, "hostile": hostile()})
 
 
 def waived(run: RunFolder) -> RunFolder:
