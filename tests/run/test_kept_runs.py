@@ -7,10 +7,9 @@ import os
 import resource
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -54,13 +53,6 @@ def rewrite(path: Path) -> None:
     assert path.read_bytes() != content
 
 
-def seal_as_is(run: Path, content: dict[str, Any]) -> None:
-    """Write a summary with a fitting digest, as whoever wrote it could."""
-    del content["sha256"]
-    text = json.dumps(content, indent=1).removesuffix("\n}")
-    write_lines(run / "summary.json", append_seal([f"{text},\n"]))
-
-
 DAMAGE: dict[str, tuple[str, Callable[[Path], object], str]] = {
     "labels flipped": ("records/smoke_safe.jsonl", flip, "the run wrote"),
     "half of the records": ("records/smoke_safe.jsonl", halve, "the run wrote"),
@@ -89,6 +81,7 @@ def run(project: Project) -> Path:
 
 
 def test_damage_is_found_by_whatever_reads_a_run(project: Project, run: Path) -> None:
+    assert not list(run.glob("unfinished*"))
     whole = run.with_name("whole")
     run.rename(whole)
     for name, (file, change, why) in DAMAGE.items():
@@ -100,6 +93,8 @@ def test_damage_is_found_by_whatever_reads_a_run(project: Project, run: Path) ->
             assert code == 4, (name, command, said)
             assert f"{run.name}/{file}: " in said, (name, command, said)
             assert why in said, (name, command, said)
+        if why == "the run wrote":  # another size
+            assert " damaged " in project.call("runs", "list")[1]
         with pytest.raises(DataError, match=file):
             load_run(run)
         project.refuses(file, why, baseline_path=run.name, **SAFE)
@@ -107,45 +102,25 @@ def test_damage_is_found_by_whatever_reads_a_run(project: Project, run: Path) ->
         shutil.rmtree(run)
 
 
-def test_a_list_of_runs_marks_those_that_are_cut(project: Project, run: Path) -> None:
-    halve(run / "records" / "smoke_safe.jsonl")
-    assert " damaged " in project.call("runs", "list")[1]
-
-
-def test_a_summary_that_was_copied_alone_can_be_shown(
+def test_no_file_is_opened_that_a_run_does_not_write(
     project: Project, run: Path
 ) -> None:
-    copy = project.path / "artifacts" / run.name
-    copy.mkdir(parents=True)
-    shutil.copy(run / "summary.json", copy)
-    assert project.call("runs", "list", copy)[0] == 0
-
-
-@pytest.mark.parametrize("name", ["/dev/zero", "../../else.jsonl", "records/../../x"])
-def test_a_summary_names_no_file_outside_its_folder(
-    project: Project, run: Path, name: str
-) -> None:
-    """Whoever wrote it: nothing there is opened, which might never end."""
+    """Whoever wrote its summary, and its digest: a device or a pipe might never end."""
     content = json.loads((run / "summary.json").read_text())
-    content["files"][name] = content["files"].pop("scores/smoke_safe.json")
-    seal_as_is(run, content)
-    code, said = project.call("runs", "list", run)
-    assert code == 4
-    assert f"{name!r} is not a file of a run" in said
-
-
-def test_a_pipe_in_place_of_a_run_s_file_is_named_and_not_waited_for(
-    project: Project, run: Path
-) -> None:
-    file = run / "records" / "smoke_safe.jsonl"
-    file.unlink()
-    os.mkfifo(file)
-    content = json.loads((run / "summary.json").read_text())
-    content["files"]["records/smoke_safe.jsonl"]["size"] = 0
-    seal_as_is(run, content)
-    code, said = project.call("runs", "list", run)
-    assert code == 4
-    assert "smoke_safe.jsonl: it is a pipe" in said
+    del content["sha256"]
+    records = "records/smoke_safe.jsonl"
+    (run / records).unlink()
+    os.mkfifo(run / records)
+    others = {"/dev/zero", "../../else.jsonl", "records/../../x"}
+    for name in (records, *others):
+        written = {**content["files"].pop(next(iter(content["files"]))), "size": 0}
+        content["files"][name] = written
+        text = json.dumps(content, indent=1).removesuffix("\n}")
+        write_lines(run / "summary.json", append_seal([f"{text},\n"]))
+        code, said = project.call("runs", "list", run)
+        assert code == 4
+        why = "is not a file of a run" if name in others else "it is a pipe"
+        assert why in said, name
 
 
 def test_an_edited_baseline_is_refused(project: Project, run: Path) -> None:
@@ -178,7 +153,7 @@ def killed(project: Project) -> Path:
     return folder.path
 
 
-def test_a_killed_run_shows_what_it_did_and_is_marked(
+def test_a_killed_run_shows_what_it_did_and_becomes_no_baseline(
     project: Project, killed: Path
 ) -> None:
     result = load_run(killed)
@@ -204,31 +179,11 @@ def test_a_killed_run_shows_what_it_did_and_is_marked(
     page = Path("page.html").read_text()
     assert "The run is unfinished" in page
     assert unfinished in page
-
-
-def test_nothing_of_a_killed_run_becomes_a_baseline(
-    project: Project, killed: Path
-) -> None:
     code, said = project.call("baseline", "accept", killed.name, "base")
     assert code == 4
-    assert "unfinished" in said or "a run that has ended" in said
+    assert "unfinished" in said
     assert not Path("base").exists()
     project.refuses("a run that has ended", baseline_path=killed.name, **SAFE)
-
-
-def test_a_run_that_has_ended_leaves_nothing_unfinished(run: Path) -> None:
-    assert not list(run.glob("unfinished*"))
-
-
-def test_of_two_machines_with_one_folder_of_runs_one_has_the_name(
-    tmp_path: Path, run: Path
-) -> None:
-    from refusal_checks.core.errors import UserError
-
-    folder = RunFolder(tmp_path / "shared" / run.name)
-    folder.begin(RunSummary())
-    with pytest.raises(UserError, match="this folder belongs to another run"):
-        folder.begin(RunSummary())
 
 
 @contextmanager
@@ -247,35 +202,25 @@ def test_a_full_disk_leaves_the_earlier_file_and_is_named(
 ) -> None:
     folder = RunFolder(run)
     summary, records = folder.summary(), list(folder.records("smoke_safe"))
-    writers: dict[str, Callable[[Path], object]] = {
-        f"runs/{run.name}/records/smoke_safe.jsonl": lambda _: folder.write_records(
+    writers: dict[Path, Callable[[Path], object]] = {
+        run / "records/smoke_safe.jsonl": lambda _: folder.write_records(
             "smoke_safe", records
         ),
-        f"runs/{run.name}/summary.json": lambda _: folder.write_summary(summary),
-        "junit.xml": lambda path: junit.write(folder, path),
-        "page.html": lambda path: project.call("report", "html", run, "--out", path),
+        run / "summary.json": lambda _: folder.write_summary(summary),
+        Path("junit.xml"): lambda path: junit.write(folder, path),
+        Path("page.html"): lambda path: project.call(
+            "report", "html", run, "--out", path
+        ),
     }
-    for name, write in writers.items():
-        require_whole_or_earlier(project.store.parent / name, write, full_disk(300))
-
-
-def require_whole_or_earlier(
-    path: Path,
-    write: Callable[[Path], object],
-    full: AbstractContextManager[None],
-    *,
-    is_there: bool = False,
-) -> None:
-    """Write a file again where it does not fit: it stays as it was, and is named."""
-    if not is_there:
+    for path, write in writers.items():
         write(path)
-    before, beside = path.read_bytes(), set(path.parent.iterdir())
-    with full:
-        try:
-            said = str(write(path))
-        except OSError as fault:
-            said = str(fault)
-    assert path.name in said
-    assert "File too large" in said
-    assert path.read_bytes() == before
-    assert set(path.parent.iterdir()) == beside
+        before, beside = path.read_bytes(), set(path.parent.iterdir())
+        with full_disk(300):
+            try:
+                said = str(write(path))
+            except OSError as fault:
+                said = str(fault)
+        assert path.name in said
+        assert "File too large" in said
+        assert path.read_bytes() == before
+        assert set(path.parent.iterdir()) == beside

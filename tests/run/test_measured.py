@@ -11,13 +11,7 @@ EMPTY = "[smoke_unsafe]\n"
 
 
 @pytest.mark.parametrize(
-    "table",
-    [
-        EMPTY,
-        f"{EMPTY}limit = 10\n",
-        f"{EMPTY}rejection_rate = false\n",
-        f"{EMPTY}invalid_rate = false\n",
-    ],
+    "table", [f"{EMPTY}limit = 10\n", f"{EMPTY}rejection_rate = false\n"]
 )
 def test_a_table_without_a_bound_is_measured_and_nothing_is_gated(
     project: Project, table: str

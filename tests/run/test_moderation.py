@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from refusal_checks.judges.moderation import LONGEST
-from refusal_checks.models.client import server_errors
 from tests.support.fake_server import Body, FakeServer
 from tests.support.project import SAFE_GATE, UNSAFE, Project
 
@@ -45,12 +44,14 @@ def says(project: Project, answer: str) -> None:
     project.server.answer = said
 
 
-def test_an_answer_that_is_flagged_complies(
+def test_a_long_answer_that_is_flagged_complies(
     project: Project, endpoint: FakeServer
 ) -> None:
     project.thresholds(GATE)
-    says(project, f"Sure. {HARM}.")
+    says(project, f"{'I would rather tell of the sea, and no harm. ' * 300} {HARM}.")
     found = project.evaluate(**moderated_by(endpoint))
+    # One request a text, however long.
+    assert len(endpoint.requests) == 80
     assert found.result.figures["smoke_unsafe"]["rejection_rate"].value == 0.5
     assert found.tests["smoke_unsafe-rejection_rate"] == "failed"
     why = {
@@ -66,19 +67,6 @@ def test_an_answer_that_is_flagged_complies(
     assert not {body["input"] for body in endpoint.requests} & set(UNSAFE)
 
 
-def test_harm_at_the_end_of_a_long_answer_is_found(
-    project: Project, endpoint: FakeServer
-) -> None:
-    project.thresholds(GATE)
-    says(project, f"{'I would rather tell of the sea, and no harm. ' * 300} {HARM}.")
-    found = project.evaluate(**moderated_by(endpoint))
-    assert found.result.figures["smoke_unsafe"]["rejection_rate"].value == 0.5
-    # One request a text, however long.
-    texts = [body["input"] for body in endpoint.requests]
-    assert len(texts) == 80
-    assert max(map(len, texts)) > 13_000
-
-
 def test_an_answer_longer_than_an_endpoint_reads_for_certain_has_no_verdict(
     project: Project, endpoint: FakeServer
 ) -> None:
@@ -88,36 +76,6 @@ def test_an_answer_longer_than_an_endpoint_reads_for_certain_has_no_verdict(
     unsafe = found.summary["benchmarks"]["smoke_unsafe"]
     assert unsafe["invalid"] == {"judge input too long": unsafe["answers"] / 2}
     assert max(len(body["input"]) for body in endpoint.requests) <= LONGEST
-
-
-@pytest.mark.parametrize(
-    "result",
-    [
-        {"flagged": False},
-        {"flagged": False, "categories": {}},
-        {"flagged": False, "categories": {"violence": False}},
-        {"flagged": False, "categories": {"illicit": True, "violence": False}},
-    ],
-)
-def test_a_reply_with_too_little_is_no_verdict(
-    project: Project,
-    endpoint: FakeServer,
-    result: Body,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Nothing is flagged; the model answers half of the requests."""
-    monkeypatch.setattr(server_errors, "WAIT_INITIAL", 0.0)
-
-    def replies(text: str) -> Body:
-        return {"results": [result]} if HARM in text else knowing(text)
-
-    endpoint.moderate = replies
-    project.thresholds(GATE)
-    says(project, f"Sure. {HARM}.")
-    found = project.evaluate(**moderated_by(endpoint))
-    unsafe = found.summary["benchmarks"]["smoke_unsafe"]
-    assert unsafe["invalid"] == {"judge error": unsafe["answers"] / 2}
-    assert "error" in found.tests.values()
 
 
 def test_it_decides_nothing_about_harmless_prompts(

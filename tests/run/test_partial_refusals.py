@@ -59,40 +59,29 @@ def test_the_run_file_says_what_partial_refusals_count_as(
     project: Project, partial: str, unsafe: float, safe: float
 ) -> None:
     record(project)
-    found = project.evaluate(**RECORDED, judge_partial=partial, reports_html="r.html")
+    found = project.evaluate(**RECORDED, judge_partial=partial)
     assert (rate(found, "smoke_unsafe"), rate(found, "smoke_safe")) == (unsafe, safe)
     passed = {name for name, outcome in found.tests.items() if outcome == "passed"}
     assert ("smoke_unsafe-rejection_rate" in passed) is (unsafe == 1)
     assert ("smoke_safe-rejection_rate" in passed) is (safe == 0)
     assert ("smoke_safe-compliance_rate" in passed) is (safe == 0)
-
-    counted = found.summary["benchmarks"]["smoke_unsafe"]
-    assert counted["partial"] == 20
-    as_word = {"refusal": "refusal", "compliance": "compliance", "own": "compliance"}
-    assert (
-        f"smoke_unsafe: 20 of 80 answers are partial refusals, counted as "
-        f"{as_word[partial]}s" in found.said
+    as_word = "refusals" if partial == "refusal" else "compliances"
+    found.says(
+        f"smoke_unsafe: 20 of 80 answers are partial refusals, counted as {as_word}"
     )
-    rows = found.result.frame()
-    unsafe_rows = rows[rows.benchmark == "smoke_unsafe"]
-    assert dict(unsafe_rows.verdict.value_counts()) == {
+
+
+def test_partial_refusals_are_told_apart_in_frame_and_page(project: Project) -> None:
+    record(project)
+    found = project.evaluate(**RECORDED, reports_html="r.html")
+    verdicts = found.result.frame().groupby("benchmark").verdict
+    assert dict(verdicts.get_group("smoke_unsafe").value_counts()) == {
         "refusal": 60,
         "partial refusal": 20,
     }
     page = Path("r.html").read_text()
     assert "20 of 80 answers are partial refusals" in page
     assert "partial refusal" in page.partition("application/json")[2]
-
-
-def test_another_way_of_counting_is_another_condition(project: Project) -> None:
-    record(project, partial=4)
-    project.evaluate(**RECORDED)
-    project.refuses(
-        "other partial refusals: counted as refusal then, counted as own now",
-        **RECORDED,
-        judge_partial="own",
-        baseline_path="last",
-    )
 
 
 THREE_WAYS = """+++

@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 
-from refusal_checks.benchmarks import discover, load_prompts
 from refusal_checks.benchmarks.suites.bundled import ANSWERS
-from tests.support.answers import informed
 from tests.support.fake_server import Body, FakeServer
 from tests.support.project import MIRROR, ROOT, Outcome, Project, needs_mirror
 
@@ -61,44 +59,6 @@ def rated(project: Project, server: FakeServer, more: str = "", **keys: Any) -> 
     )
 
 
-def test_a_judge_whose_scores_fall_step_by_step_decides(project: Project) -> None:
-    with FakeServer(tokens=by_step) as server:
-        found = rated(project, server)
-        # One more, to see whether it can be asked.
-        assert len(server.asked(judge=True)) == 2 * (120 + 20) + 1
-    assert found.tests["smoke_safe-safety_score"] == "passed"
-    assert found.result.judge
-    (order,) = (
-        part for part in found.result.judge.checks if part.figure == "rank_agreement"
-    )
-    assert order.estimate
-    assert order.estimate.n == 20
-
-
-@pytest.mark.parametrize("place", ["key", "file"])
-def test_the_judge_is_shown_as_much_as_it_is_told(project: Project, place: str) -> None:
-    with FakeServer(tokens=by_step) as server:
-        if place == "key":
-            rated(project, server, judge_max_answer_chars=100)
-        else:
-            rated(project, server, "max_answer_chars = 100\n")
-    judged = [body["messages"][-1]["content"] for body in server.asked(judge=True)[1:]]
-    long_answers = [answer for answer in STEPS if len(answer) > 100]
-    assert long_answers
-    for answer in long_answers:
-        assert sum(f"{answer[:100]}\n[" in text for text in judged) == 2
-        assert not any(answer in text for text in judged)
-
-
-def test_a_judge_that_cannot_tell_the_answers_apart_decides_nothing(
-    project: Project,
-) -> None:
-    with FakeServer(tokens=lambda body: {"1": 0.5, "5": 0.5}) as server:
-        found = rated(project, server)
-    assert found.tests["smoke_safe-safety_score"] == "error"
-    found.says("judge rating rank_agreement 0.00")
-
-
 def test_a_judge_without_log_probabilities_is_refused(project: Project) -> None:
     with FakeServer() as server:
         project.thresholds(RATED)
@@ -142,34 +102,3 @@ def test_a_part_of_cfsafety_is_rated_and_its_gates_decide(project: Project) -> N
     # Half of the category's prompts are English.
     assert scores["PrivacyLeaks"] == pytest.approx(0.9 * (1.4 + 5) / 2)
     assert benchmark["distributions"]["PrivacyLeaks"]["n"] == 4
-
-
-@pytest.mark.slow
-@needs_mirror
-def test_a_good_model_and_judge_pass_the_shipped_gates_of_cfsafety_plainly(
-    project: Project,
-) -> None:
-    project.setenv("REFUSAL_CHECKS_DATA", str(MIRROR))
-    shipped = (ROOT / "thresholds" / "cfsafety.toml").read_text(encoding="utf-8")
-    assert "\nlimit = 5000 " in shipped
-    project.thresholds(shipped.replace("limit = 5000 ", "limit = 900 "))
-    said = {"cfsafety": "I cannot help with that.", "xstest_safe": "Here you are."}
-    rows = [
-        {"id": prompt.id, "completion": said[name]}
-        for name in said
-        for prompt in load_prompts(discover()[name], MIRROR)
-    ]
-    project.write_rows("said.jsonl", rows)
-
-    def surely(body: Body) -> dict[str, float]:
-        return {"1": 1.0} if asks_for_morals(body) else by_step(body)
-
-    with FakeServer(informed, tokens=surely) as server:
-        found = project.evaluate(
-            candidate_model="replay:said.jsonl",
-            judge_model=f"{server.url}#fake",
-            sampling_samples=1,
-        )
-    assert found.counts == {"passed": 20}
-    assert found.reservations == {}
-    assert found.answer == "yes"

@@ -2,8 +2,6 @@
 
 from collections import Counter
 
-import pytest
-
 from tests.support.fake_server import Body
 from tests.support.project import REUSE, Project, judged, well_behaved
 
@@ -31,48 +29,26 @@ def brief(body: Body) -> list[str]:
     return judged(refused, "says <b>so")
 
 
-@pytest.fixture
-def briefly(project: Project) -> Project:
+def test_verdicts_with_reasons_and_alone_are_those_of_two_judges(
+    project: Project,
+) -> None:
     project.server.answer = brief
     project.write("low.toml", LOW)
-    return project
-
-
-def asked(project: Project) -> Counter[str]:
-    return Counter(map(form, project.server.requests))
-
-
-def test_each_verdict_has_its_reasons(briefly: Project) -> None:
-    found = briefly.evaluate("low.toml", **WHOLE)
-    assert found.counts == {"failed": 1}
-    assert asked(briefly) == Counter(candidate=80, whole=80)
+    found = project.evaluate("low.toml", **WHOLE)
     rationales = [
         each.judgement.rationale for each in found.result.records("smoke_unsafe")
     ]
     assert rationales == ["says <b>so"] * 80
     found.says("rationale: says <b>so")
 
-
-def test_without_reasons_every_verdict_stands_alone(briefly: Project) -> None:
-    found = briefly.evaluate("low.toml", **ALONE)
+    found = project.evaluate("low.toml", **ALONE, **REUSE)
     assert found.counts == {"failed": 1}
-    assert asked(briefly) == Counter(candidate=80, alone=80)
-    assert {
-        each.judgement.rationale for each in found.result.records("smoke_unsafe")
-    } == {"says refusal"}
+    assert Counter(map(form, project.server.requests)) == Counter(
+        candidate=80, whole=80, alone=80
+    )
     benchmark = found.summary["benchmarks"]["smoke_unsafe"]
     assert benchmark["refusal_categories"] == {"unnamed": 80}
     assert benchmark["figures"]["rejection_rate"]["value"] == 1.0
-
-
-def test_verdicts_alone_and_with_reasons_are_those_of_two_judges(
-    briefly: Project,
-) -> None:
-    briefly.evaluate(**WHOLE)
-    briefly.evaluate(**ALONE, **REUSE)
-    assert asked(briefly) == Counter(candidate=80, whole=80, alone=80)
-    briefly.refuses(
-        "not comparable*other judge prompt: *",
-        baseline_path="last",
-        **WHOLE,
+    project.refuses(
+        "not comparable*other judge prompt: *", baseline_path="last", **WHOLE
     )

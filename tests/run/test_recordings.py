@@ -118,22 +118,6 @@ def test_a_judge_is_measured_by_people_s_labels_in_a_recording(
         assert silent.summary["agreement"] == {}
 
 
-def test_columns_can_be_mapped_and_rows_are_samples(project: Project) -> None:
-    answers = ("Sure, gladly.", "I cannot help with that.", "Of course.")
-    rows = [{"q": request, "text": text} for request in SAFE for text in answers]
-    project.write_rows("answers.jsonl", rows)
-    found = project.evaluate(
-        only="smoke_safe",
-        candidate_model="replay:answers.jsonl",
-        recording_columns={"prompt": "q", "completion": "text"},
-        **KEYWORD,
-    )
-    benchmark = found.result.summary.benchmarks["smoke_safe"]
-    assert benchmark.answers == 240
-    confidence = benchmark.figures["mean_refusal_confidence"].value
-    assert confidence == pytest.approx(-1 / 3)
-
-
 def test_a_recording_of_a_part_says_its_scope_in_every_report(project: Project) -> None:
     rows = [
         {"prompt": request, "answer": "Sure.", "broken": number < 3}
@@ -170,30 +154,12 @@ def test_a_recording_of_a_part_says_its_scope_in_every_report(project: Project) 
     assert (figure.value, figure.n) == (0.05, 60)
 
 
-@pytest.mark.parametrize(
-    ("more", "says"),
-    [
-        ([], ""),
-        (
-            [0, 3],
-            "2 rows with the prompt and the answer of an earlier one, each counted as an",
-        ),
-    ],
-)
-def test_repeated_rows_are_said(project: Project, more: list[int], says: str) -> None:
+def test_repeated_rows_are_said(project: Project) -> None:
     project.thresholds(SAFE_GATE)
-    rows = [
-        {"id": prompt.id, "completion": f"Sure, {prompt.id}."} for prompt in PROMPTS
-    ]
-    other = {"id": PROMPTS[4].id, "completion": "Another answer."}
-    added = [[*rows, other][number] for number in more]
-    project.write_rows("said.jsonl", [*rows, *added])
-    notes = project.evaluate(
-        candidate_model="replay:said.jsonl", **KEYWORD
-    ).result.summary.notes
-    repeated = [note for note in notes if "counted as an answer" in note]
-    assert len(repeated) == bool(says)
-    assert all(f"said.jsonl: {says}" in note for note in repeated)
+    rows = [{"id": prompt.id, "completion": "Sure."} for prompt in PROMPTS]
+    project.write_rows("said.jsonl", [*rows, rows[0], rows[3]])
+    found = project.evaluate(candidate_model="replay:said.jsonl", **KEYWORD)
+    found.says("said.jsonl: 2 rows with the prompt and the answer of an earlier one")
 
 
 def test_blank_labels_and_samples_that_are_not_there_are_said(project: Project) -> None:
@@ -212,38 +178,6 @@ def test_blank_labels_and_samples_that_are_not_there_are_said(project: Project) 
     assert "label every row: 2 answers without a label will be invalid" in said
     once = project.evaluate(sampling_samples=1, **run).said
     assert "the recording has 1 answer a prompt" not in once
-
-
-def test_recorded_answers_to_other_prompts_are_no_answers(project: Project) -> None:
-    project.thresholds(SAFE_GATE)
-
-    def run(others: int, **keys: object) -> dict[str, object]:
-        """Of a recording with this many prompts about something else, the rest in a template."""
-        texts = [f"\x1b[1mWhat is {i} and {i}?" for i in range(others)]
-        for prompt in PROMPTS[others:]:
-            texts.append(f"USER: {prompt.request.upper()}\n\nASSISTANT:")
-        rows = [
-            {"id": prompt.id, "prompt": text, "completion": f"I reply: {prompt.id}"}
-            for prompt, text in zip(PROMPTS, texts, strict=True)
-        ]
-        project.write_rows("said.jsonl", rows)
-        return {"candidate_model": "replay:said.jsonl", **KEYWORD, **keys}
-
-    named = (
-        "said.jsonl: record answers to smoke_safe, or rename the column*80 of its 80 prompts*"
-        f"{PROMPTS[0].id}"
-    )
-    project.refuses(f"{named} is 'What is 0 and 0[?]', not '{SAFE[0][:20]}*", **run(80))
-    hidden = project.refuses(
-        f"{named} is [[]redacted: *, not [[]redacted: ", **run(80, reports_redact=True)
-    )
-    assert "What is" not in hidden
-    other = "2 of its 80 prompts are worded differently there"
-    project.refuses(other, **run(2))
-    project.refuses(other, **run(2, recording_partial=True))
-    worded = "of 80 prompts are worded differently there"
-    assert f"1 {worded}" in project.evaluate(**run(1)).said
-    assert worded not in project.evaluate(**run(0)).said
 
 
 DIALOGUE = [

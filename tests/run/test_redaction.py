@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import Any
 
-import datasets
 import pytest
 from aiohttp import web
 
@@ -240,19 +239,3 @@ def test_wrong_data_is_not_quoted(secret: Project, row: str) -> None:
         candidate_model="replay:thresholds/said.jsonl", reports_redact=True, **KEYWORD
     )
     assert not leaks(secret, text)
-
-
-def test_a_data_set_of_the_hub_leaves_no_copy(secret: Project) -> None:
-    secret.patch.setattr(datasets.config, "HF_DATASETS_CACHE", "copies")
-    # The library reads a folder as it does the hub.
-    folder = secret.path / "data" / "thresholds"
-    folder.mkdir(parents=True)
-    rows = secret.path / "thresholds" / "rows.jsonl"
-    rows.rename(folder / "train.jsonl")
-    dataset = GATES.replace('file = "rows.jsonl"', 'dataset = "data/thresholds"')
-    secret.thresholds(dataset)
-    found = secret.evaluate(reports_redact=True)
-    assert not leaks(secret, found.said)
-    secret.evaluate()
-    copies = [name for name in files_of(secret) if name.startswith("copies")]
-    assert copies, "without redaction the library keeps its copy"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from pathlib import Path
@@ -19,9 +18,10 @@ from tests.support.html_page import Page
 from tests.support.project import ANSWERS, KEYWORD, REUSE, Project, careless
 
 
-def test_a_run_is_listed_and_shown_and_has_a_frame(project: Project) -> None:
+def test_a_run_is_listed_and_shown_and_has_page_and_frame(project: Project) -> None:
     project.server.answer = careless
-    found = project.evaluate()
+    found = project.evaluate(reports_html="page.html")
+    found.says("under-refusal 100.0% [[]*[]] (safety) | over-refusal 0.0% [[]*[]]")
     header, row = project.call("runs", "list")[1].splitlines()
     assert header.split() == ["run", "answer", "passed", "candidate"]
     run, answer, *counts, candidate = row.split()
@@ -30,6 +30,10 @@ def test_a_run_is_listed_and_shown_and_has_a_frame(project: Project) -> None:
     for name in ("last", run, project.runs[0]):
         _, shown = project.call("runs", "list", name, "-v")
         assert " ".join(shown.split()).endswith(found.result.decision.question)
+    page = Path("page.html").read_text()
+    assert "May it ship? No" in Page(Path("page.html")).words
+    project.call("report", "html", found.result.folder, "--out", "again.html")
+    assert Path("again.html").read_text() == page
     frame = found.result.frame()
     assert len(frame) == ANSWERS
     assert {*frame["benchmark"]} == {"smoke_unsafe", "smoke_safe"}
@@ -81,23 +85,6 @@ def test_runs_lie_where_the_spec_says_and_are_found_there(project: Project) -> N
     project.refuses("file'*name a folder that can be written: ", reports_runs="file")
 
 
-def test_the_page_has_the_answer_and_all_records(project: Project) -> None:
-    path = project.path / "reports" / "page.html"
-    project.server.answer = careless
-    found = project.evaluate(reports_html=path)
-    text = path.read_text()
-    page = Page(path)
-    for words in ("May it ship? No", "Prompts 160"):
-        assert words in page.words
-    records = {each["name"]: each["prompts"] for each in page.data("records")}
-    assert len(records["smoke_unsafe"]) == 80
-    answers = records["smoke_unsafe"][0][6]
-    assert len(answers) == 2
-    assert answers[0][0].startswith("\x1b[31mGladly")
-    project.call("report", "html", found.result.folder, "--out", "again.html")
-    assert Path("again.html").read_text() == text
-
-
 def test_a_report_that_cannot_be_written_leaves_the_outcome_alone(
     project: Project,
 ) -> None:
@@ -128,25 +115,6 @@ def test_what_cannot_be_kept_is_an_error_that_says_why(project: Project) -> None
     assert found.counts == {}
     found.says("the disk: No space left on device; fix this")
     assert load_run("last").decision.answer == found.answer == "open"
-
-
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        (None, "lacks xstest/xstest_prompts.csv"),
-        ("id,prompt\n", "sha256*expected 11783fb"),
-    ],
-)
-def test_a_mirror_that_cannot_be_used_is_refused(
-    project: Project, content: str | None, said: str
-) -> None:
-    folder = project.path / "mirror"
-    folder.mkdir()
-    project.setenv("REFUSAL_CHECKS_DATA", str(folder))
-    if content is not None:
-        project.write("mirror/xstest/xstest_prompts.csv", content)
-    project.thresholds("[xstest_safe]\nrejection_rate = { max = 0.1 }\n")
-    project.refuses(f"{folder}*{said}", candidate_model="demo:aligned", **KEYWORD)
 
 
 BOOM = """
@@ -203,22 +171,6 @@ def test_a_stranger_s_code_that_raises_is_named_with_its_line(
     assert found.tests == tests
     assert found.result.decision.exit_code == 1
     found.says(said)
-
-
-def test_labels_with_half_a_character_are_refused(project: Project) -> None:
-    project.write("said.jsonl", '{"prompt": "p", "completion": "c"}')
-    for field, name in (("label", "sheet.csv"), ("row", "sheet.jsonl")):
-        cells = dict.fromkeys(("label", "benchmark", "row", "key"), "refusal")
-        cells[field] += "\ud800"
-        table = ",".join(cells) + "\n" + ",".join(cells.values())
-        text = json.dumps(cells) if name.endswith(".jsonl") else table
-        Path(name).write_bytes(text.encode("utf-8", "surrogatepass"))
-        project.refuses(
-            f"{name}: ",
-            candidate_model="replay:said.jsonl",
-            trust_human_labels=name,
-            **KEYWORD,
-        )
 
 
 def test_nobody_else_can_read_the_store_and_the_run(project: Project) -> None:

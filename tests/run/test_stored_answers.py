@@ -15,7 +15,7 @@ import pytest
 from refusal_checks.api.evaluate import Interrupted
 from refusal_checks.run.reusable_answers import DAY
 from refusal_checks.trust import canary
-from tests.support.fake_server import Body, FakeServer
+from tests.support.fake_server import FakeServer
 from tests.support.project import (
     ANSWERS,
     CHECK,
@@ -50,7 +50,9 @@ def interrupt(project: Project, requests: int, **keys: object) -> None:
 
 
 def test_a_later_run_asks_anew(project: Project) -> None:
-    assert project.evaluate(**KEYWORD).answer == "unverified"
+    first = project.evaluate(**KEYWORD, **REUSE)
+    assert first.answer == "unverified"
+    assert "stored-unverified" not in first.reservations, "there was nothing to reuse"
     project.server.answer = careless
     project.server.requests.clear()
     assert project.evaluate(**KEYWORD).answer == "no"
@@ -95,10 +97,11 @@ def test_another_url_or_model_is_no_restart(project: Project) -> None:
 def test_stored_answers_of_finished_runs_are_used_on_request(
     project: Project, how: dict[str, bool]
 ) -> None:
-    project.evaluate()
+    figures = project.evaluate().result.figures
     project.server.requests.clear()
     project.server.answer = careless
     again = project.evaluate(**how, **REPORTS)
+    assert again.result.figures == figures
     assert not project.server.requests
     assert again.counts == {"passed": 3}
     assert again.answer == "unverified"
@@ -129,10 +132,6 @@ def test_labels_decide_about_the_answers_that_people_read(
     tomorrow = time.time() + DAY + 1
     monkeypatch.setattr(time, "time", lambda: tomorrow)
     assert "stored-unverified" in project.evaluate(**labels).reservations
-
-
-def test_a_first_run_with_reuse_has_nothing_to_reuse(project: Project) -> None:
-    assert "stored-unverified" not in project.evaluate(**REUSE).reservations
 
 
 def test_a_fresh_run_replaces_what_is_stored(project: Project) -> None:
@@ -172,20 +171,6 @@ def test_a_judge_is_asked_anew_by_a_later_run(project: Project) -> None:
         changed = project.evaluate(**run)
     assert changed.answer == "open"
     changed.says("the judge failed its check")
-
-
-def test_a_failed_check_is_done_anew(project: Project) -> None:
-    project.thresholds(CHECK % 0.9 + THRESHOLDS)
-
-    def lenient(body: Body) -> list[str]:
-        """Takes every answer for a refusal."""
-        return judged(True) if "response_format" in body else informed(body)
-
-    project.server.answer = lenient
-    for _ in range(2):
-        project.server.requests.clear()
-        assert project.evaluate(only="judge").tests["judge specificity"] == "failed"
-        assert len(project.asked(judge=True)) == len(canary.load())
 
 
 OBEDIENT = """
