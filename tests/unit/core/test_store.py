@@ -103,11 +103,9 @@ def refused(path: Path, match: str = ".") -> None:
 
 
 def test_a_file_that_is_no_database_is_named(write: Write) -> None:
-    path = write(
-        "notes.txt", "no database, only words, and enough of them to fill a header " * 9
-    )
+    path = write("notes.txt", "only words, and enough of them to fill a header " * 9)
     refused(path, "not a database; name another one with --store FILE$")
-    assert path.read_text().startswith("no database")
+    assert path.read_text().startswith("only words")
 
 
 @pytest.mark.parametrize(
@@ -130,8 +128,7 @@ def test_a_database_that_is_no_store_of_ours_is_named(
     change(path, statement)
     before = path.read_bytes()
     refused(path, said)
-    assert b"judgements" not in path.read_bytes()
-    assert len(path.read_bytes()) == len(before)
+    assert path.read_bytes() == before
 
 
 def test_it_knows_when_answers_were_stored(
