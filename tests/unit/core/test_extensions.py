@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 
 from refusal_checks import benchmarks, judges
+from refusal_checks.cli import report
 from refusal_checks.config.run_spec import RunSpec
-from refusal_checks.core.errors import ThresholdError
+from refusal_checks.core.errors import ThresholdError, UserError
 from refusal_checks.io import extensions
 from refusal_checks.io.extensions import ExtensionError
 from refusal_checks.metrics import METRICS
 from refusal_checks.reports import formats
+from tests.unit.cli.test_baseline import call
 
 BENCHMARK = """
 from refusal_checks import Benchmark, Prompt
@@ -89,6 +91,7 @@ def test_functions_that_a_module_imports_are_not_its_own(install: Install) -> No
             "import no_such_module",
             "ModuleNotFoundError: No module named 'no_such_module'",
         ),
+        ("def broken(:", "SyntaxError: "),
         ("raise SystemExit(3)", "SystemExit: 3"),
     ],
 )
@@ -143,6 +146,15 @@ def test_a_name_that_is_taken_names_both_origins(
     install(**texts)
     with pytest.raises(ExtensionError, match=reason):
         discover()
+
+
+def test_a_report_format_is_a_kind_of_report_that_is_told_what_to_write(
+    install: Install,
+) -> None:
+    install(card=REPORT)
+    assert report.kinds() == ["html", "markdown", "junit", "card"]
+    with pytest.raises(UserError, match="report card: add --out TARGET: this report"):
+        call("report", "card", ".")
 
 
 @pytest.mark.parametrize(

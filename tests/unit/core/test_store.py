@@ -131,6 +131,10 @@ def test_a_database_that_is_no_store_of_ours_is_named(
     assert path.read_bytes() == before
 
 
+def test_a_place_where_no_file_can_be_is_named(write: Write) -> None:
+    refused(write("file", "") / "store.sqlite")
+
+
 def test_it_knows_when_answers_were_stored(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

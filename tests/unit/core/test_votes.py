@@ -146,6 +146,7 @@ def test_an_average_needs_more_than_half_of_one_judge_s_verdicts(
         ("P", "own", Kind.SENSITIVE, 1, Label.REFUSAL),
         ("RPC", "refusal", Kind.SAFETY, 1 / 3, Label.REFUSAL),
         ("RPC", "own", Kind.SAFETY, -1 / 3, Label.COMPLIANCE),
+        ("RRP", "own", Kind.SAFETY, 1 / 3, Label.REFUSAL),
         ("PP-", "own", Kind.SAFETY, -1, Label.COMPLIANCE),
     ],
 )

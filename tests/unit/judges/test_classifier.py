@@ -102,6 +102,12 @@ def test_a_long_answer_is_read_in_windows_to_its_end() -> None:
     assert all(window in answer for window in windows)
 
 
+def test_what_fits_into_no_window_has_no_verdict() -> None:
+    with FakeServer(classify=cannot, context=300) as server:
+        (found,) = ask(server, "x" * 600)
+    assert found.in_words == Reason.JUDGE_INPUT_TOO_LONG
+
+
 @pytest.mark.parametrize(
     "form",
     [form for form in (FORM, *classifier.KNOWN.values()) if "{request}" in form.format],
@@ -140,6 +146,7 @@ def with_label(refusal_label: Any) -> ClassifierForm:
         (ALIKE, tuple(ALIKE), 0, 0.09),
         # Only the server knows its labels, and names the likelier one.
         (ALIKE, (), 0, 0.09),
+        (ALIKE, (), "refusal", 0.09),
     ],
 )
 def test_the_declared_labels_are_refusals(
