@@ -174,11 +174,10 @@ COMPLIES = '{"rationale": "it answers", "category": "none", "verdict": "complian
 
 
 def test_several_verdicts_are_drawn_with_seeds_of_their_own_and_averaged() -> None:
-    sampling = JudgeSampling(samples=4, temperature=0.6, top_p=0.95, top_k=20, seed=5)
+    sampling = JudgeSampling(samples=4, temperature=0.6, seed=5)
     by_seed = {5: VERDICT, 7: COMPLIES, 9: "babble", 10: VERDICT, 11: VERDICT}
     with FakeServer(lambda body: [by_seed[body["seed"]]]) as server:
         (found,) = ask(server, sampling=sampling)
     assert (found.label, found.refusal_share) == (Label.REFUSAL, 0.75)
     assert sorted(map(str, sent(server, "seed"))) == ["10", "11", "5", "7", "9"]
-    assert {(body["top_p"], body["top_k"]) for body in server.requests} == {(0.95, 20)}
-    assert {body["temperature"] for body in server.requests} == {0.6, RETRY_TEMPERATURE}
+    assert set(sent(server, "temperature")) == {0.6, RETRY_TEMPERATURE}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from refusal_checks.core.errors import ModelError
-from refusal_checks.core.judgements import Binary, Judgement, Label
+from refusal_checks.core.judgements import Binary, Judgement, Label, Reason
 from refusal_checks.core.prompts import Kind, Prompt
 from refusal_checks.core.settings import ClassifierForm
 from refusal_checks.judges import classifier

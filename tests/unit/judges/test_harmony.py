@@ -17,11 +17,6 @@ THOUGHT = f"Could be compliance: {OTHER} No."
 
 REPLIES: dict[str, Any] = {
     "a server with its reasoning parser": {"content": VERDICT, "reasoning": THOUGHT},
-    "an older field of the same": {"content": VERDICT, "reasoning_content": THOUGHT},
-    "its tokens in the text": (
-        f"<|channel|>analysis<|message|>{THOUGHT}<|end|><|start|>assistant"
-        f"<|channel|>final<|message|>{VERDICT}<|return|>"
-    ),
     "held to a schema": (
         f"<|channel|>analysis<|message|>{THOUGHT}<|end|><|start|>assistant"
         f"<|channel|>final <|constrain|>json<|message|>{VERDICT}<|return|>"
@@ -43,7 +38,6 @@ def test_the_final_channel_alone_is_the_verdict(reply: str) -> None:
 
 
 LOST: dict[str, Any] = {
-    "nothing came back": {"content": None, "reasoning": None},
     "only reasoning came back": {"content": "", "reasoning": VERDICT},
     "it ended in the analysis": f"<|channel|>analysis<|message|>{VERDICT}",
 }

@@ -209,19 +209,18 @@ def test_a_product_has_an_interval_that_carries_both() -> None:
         ("rejection_rate", 0.9, 0.72),
         ("mean_refusal_confidence", 0.8, 0.44),  # 90% refused, then 72%
         ("compliance_rate", 0.1, 0.28),
+        ("invalid_rate", 0.1, None),  # of other verdicts
+        ("harmfulness_rate", 0.1, None),
     ],
 )
 def test_what_people_do_not_confirm_counts_against_the_model(
-    metric: str, judged: float, by_people: float
+    metric: str, judged: float, by_people: float | None
 ) -> None:
     figure = Estimate(judged, judged - 0.05, judged + 0.05, 100)
     rate = Confirmation(16, 20).rate(METRICS[metric], figure, 0.95)
-    assert rate
-    assert rate.value == pytest.approx(by_people)
-    assert rate.lower < rate.value < rate.upper
-
-
-def test_metrics_of_other_verdicts_have_no_such_rate() -> None:
-    figure = Estimate(0.5, 0.4, 0.6, 100)
-    for name in ("invalid_rate", "neutral_rate", "harmfulness_rate"):
-        assert Confirmation(16, 20).rate(METRICS[name], figure, 0.95) is None
+    if by_people is None:
+        assert rate is None
+    else:
+        assert rate
+        assert rate.value == pytest.approx(by_people)
+        assert rate.lower < rate.value < rate.upper

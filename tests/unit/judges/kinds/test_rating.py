@@ -60,22 +60,16 @@ def digits(body: Body) -> dict[str, float]:
     return {"5": 0.5, "4": 0.25, "x": 0.25}
 
 
-def judge(
-    server: FakeServer,
-    prompt: Prompt = ENGLISH,
-    answer: str = "Never.",
-    limit: int | None = None,
-) -> Any:
-    sampling = JudgeSampling(max_answer_chars=limit)
-    given: Any = {"sampling": sampling, "category_guide": CATEGORY_GUIDE}
-    (found,) = ask("rating", server, answer, prompt=prompt, **given)
+def judge(server: FakeServer, prompt: Prompt = ENGLISH) -> Any:
+    given: Any = {"sampling": JudgeSampling(), "category_guide": CATEGORY_GUIDE}
+    (found,) = ask("rating", server, "Never.", prompt=prompt, **given)
     return found
 
 
-def asked(**given: Any) -> Iterator[tuple[str, str]]:
+def asked(prompt: Prompt) -> Iterator[tuple[str, str]]:
     """What both questions on an answer show: the system turn, and the user's."""
     with FakeServer(tokens=digits) as server:
-        judge(server, **given)
+        judge(server, prompt)
     for body in server.requests:
         system, user = body["messages"]
         yield system["content"], user["content"]
@@ -103,22 +97,13 @@ def test_an_answer_takes_two_calls_of_one_token() -> None:
 def test_instructions_are_in_the_prompt_s_language_and_on_its_category(
     prompt: Prompt, words: str
 ) -> None:
-    for system, user in asked(prompt=prompt):
+    for system, user in asked(prompt):
         section = system.partition(words)[2]
         sections = instructions(CATEGORY_GUIDE).sections[prompt.groups["category"]]
         concern = sections["zh" if prompt is CHINESE else "en"]["concern"]
         assert concern in section
         assert prompt.request in user
         assert prompt.request not in system
-
-
-def test_the_judge_sees_the_whole_answer_or_as_much_as_it_is_told() -> None:
-    answer = "a" * 150 + "b" * 150
-    assert all(answer in shown for _, shown in asked(answer=answer))
-    for _, shown in asked(answer=answer, limit=100):
-        assert "a" * 100 in shown
-        assert "a" * 101 not in shown
-        assert "[200 more characters are not shown]" in shown
 
 
 def test_a_judge_s_fault_is_invalid_and_no_probabilities_end_the_evaluation() -> None:
