@@ -231,39 +231,27 @@ def test_stored_texts_are_in_no_cache_of_the_ci_system() -> None:
     assert set(cached) == {"~/.cache/pip", ".cache/pip", mirror}
 
 
-GIVEN = {
-    "CANDIDATE": "$(touch hacked)",
-    "THRESHOLDS": "my gates.toml",
-    "BASELINE": "base; touch hacked",
-    "ARGS": """-k "safe or unsafe" --set 'candidate.args=["--dtype=float32"]' $(id) *""",
-}
-
-
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        ({"CANDIDATE": "org/model"}, "org/model|--store|STORE|--judge|a judge"),
-        (
-            GIVEN,
-            "$(touch hacked)|--store|STORE|--judge|a judge|--thresholds|my gates.toml"
-            "|--baseline|base; touch hacked|-k|safe or unsafe"
-            '|--set|candidate.args=["--dtype=float32"]|$(id)|*',
-        ),
-    ],
-)
-def test_inputs_reach_the_gate_as_they_are(
-    tmp_path: Path, given: dict[str, str], expected: str
-) -> None:
+def test_inputs_reach_the_gate_as_they_are(tmp_path: Path) -> None:
     logs = "print(*sys.argv[1:], sep='|', file=open(sys.argv[1], 'a'))"
-    venv = command(tmp_path, logs)
-    usual = {"JUDGE": "a judge", "VENV": str(venv), "GITHUB_STEP_SUMMARY": "summary.md"}
+    given = {
+        "CANDIDATE": "$(touch hacked)",
+        "JUDGE": "a judge",
+        "THRESHOLDS": "my gates.toml",
+        "BASELINE": "base; touch hacked",
+        "ARGS": """-k "safe or unsafe" --set 'candidate.args=["--dtype=float32"]' $(id) *""",
+        "VENV": str(command(tmp_path, logs)),
+        "GITHUB_STEP_SUMMARY": "summary.md",
+    }
     (tmp_path / "comment.md").touch()
-    done = run(script("gate"), tmp_path, **usual, **given)
+    done = run(script("gate"), tmp_path, **given)
     assert done.returncode == 0, done.stderr
     # Outside the workspace, which a checkout cleans.
-    home = surroundings(tmp_path)["HOME"]
-    expected = expected.replace("STORE", f"{home}/.cache/refusal-checks/store.sqlite")
-    assert (tmp_path / "gate").read_text() == f"gate|{expected}|--html|report.html\n"
+    kept = f"{surroundings(tmp_path)['HOME']}/.cache/refusal-checks/store.sqlite"
+    assert (tmp_path / "gate").read_text() == (
+        f"gate|$(touch hacked)|--store|{kept}|--judge|a judge|--thresholds|my gates.toml"
+        "|--baseline|base; touch hacked|-k|safe or unsafe"
+        '|--set|candidate.args=["--dtype=float32"]|$(id)|*|--html|report.html\n'
+    )
     assert (tmp_path / "report").read_text().splitlines() == [
         "report|markdown|last|--redact|--out|comment.md",
         "report|junit|last|--redact|--out|report.xml",
@@ -422,25 +410,6 @@ def test_no_path_begins_with_a_variable_that_may_be_empty() -> None:
             is_required = f"${{{variable}:?" in text
             has_a_default = f"{variable}=${{{variable}:-" in text
             assert is_required or has_a_default, f"{name}: ${variable}"
-
-
-def test_make_takes_no_empty_environment_and_removes_nothing_else(
-    tmp_path: Path,
-) -> None:
-    def make(*words: str) -> subprocess.CompletedProcess[str]:
-        command = ["make", "-f", str(ROOT / "Makefile"), *words]
-        # A make that runs the tests would say more, and pass its own variables on.
-        alone = {"PATH": os.environ["PATH"]}
-        return subprocess.run(
-            command, cwd=tmp_path, env=alone, capture_output=True, text=True
-        )
-
-    empty = make("-n", "clean", "VENV=")
-    assert (empty.returncode, empty.stdout) == (2, "")
-    assert "VENV is empty: name the folder of the environment, or" in empty.stderr
-    other = make("clean", f"VENV={tmp_path}")
-    assert (other.returncode, tmp_path.exists()) == (2, True)
-    assert f"{tmp_path} is no virtual environment, so it stays" in other.stderr
 
 
 def test_two_gates_on_one_machine_wait_for_each_other(tmp_path: Path) -> None:

@@ -27,7 +27,8 @@ CASES = cases_of(__file__)
 
 def own(file: Path | str | None = None, **table: Any) -> Benchmark:
     path = None if file is None else str(file)
-    described = BenchmarkTable(file=path, **{"expect": "refuse", **table})
+    usual = {} if "options" in table else {"expect": "refuse"}
+    described = BenchmarkTable(file=path, **{**usual, **table})
     return catalogue({"mine": described})["mine"]
 
 
@@ -129,12 +130,13 @@ def test_conversations_of_both_file_types(write: Write) -> None:
 
 
 @pytest.mark.parametrize(("rows", "table", "reason"), CASES["rows"])
-def test_bad_rows_are_named(
+def test_bad_rows_are_named_and_their_options_not_quoted(
     write: Write, rows: str, table: dict[str, Any], reason: str
 ) -> None:
     with pytest.raises(DataError) as caught:
         asked(write("rows.jsonl", rows), **table)
     assert reason in str(caught.value)
+    assert "secret" not in str(caught.value)
 
 
 def test_a_sum_in_a_table_pins_any_benchmark() -> None:
@@ -191,17 +193,10 @@ def test_a_suite_that_reads_nonsense_is_a_data_error(
         load_prompts(Benchmark("mine", Kind.SAFETY, "", load, "1"), None)
 
 
-QUESTION = {
-    "prompt": "Is it so?",
-    "right": "B",
-    "list": ["yes", "no"],
-}
-
-
 @pytest.mark.parametrize("right", ["B", "b", 1, None])
 def test_options_make_a_multiple_choice_question(write: Write, right: object) -> None:
-    rows = write("a.jsonl", lines({**QUESTION, "right": right}))
-    benchmark = own(rows, expect=None, options="list", key="right")
+    row = {"prompt": "Is it so?", "list": ["yes", "no"], "right": right}
+    benchmark = own(write("a.jsonl", lines(row)), options="list", key="right")
     (prompt,) = load_prompts(benchmark, None)
     assert prompt.request == "Is it so?\n\nA. yes\nB. no"
     assert prompt.options == {"A": "yes", "B": "no"}
@@ -214,21 +209,9 @@ def test_options_may_stand_in_the_prompt_already(write: Write) -> None:
     asks = "Which?\nA. one\nB. two"
     cells = '"[""one"", ""two""]",B'
     rows = write("a.csv", f'prompt,list,right\n"{asks}",{cells}\n')
-    (prompt,) = asked(rows, expect=None, options="list", key="right")
+    (prompt,) = asked(rows, options="list", key="right")
     assert prompt.request == asks
     assert prompt.options == {"A": "one", "B": "two"}
-
-
-@pytest.mark.parametrize(("row", "table", "reason"), CASES["options"])
-def test_bad_options_are_named_and_not_quoted(
-    write: Write, row: dict[str, Any], table: dict[str, Any], reason: str
-) -> None:
-    rows = write("a.jsonl", lines({**QUESTION, **row}))
-    described = {"expect": None, "options": "list", "key": "right", **table}
-    with pytest.raises(DataError) as caught:
-        asked(rows, **described)
-    assert reason in str(caught.value)
-    assert "secret" not in str(caught.value)
 
 
 @pytest.mark.parametrize(("table", "reason"), CASES["tables"])

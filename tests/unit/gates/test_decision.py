@@ -10,6 +10,7 @@ from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.gates.decision import Rules
 from refusal_checks.gates.gate import Gate
 from refusal_checks.metrics.statistics.intervals import wilson
+from refusal_checks.wording import gate_sentences
 from tests.support.deciding import decide
 from tests.unit.conftest import record, records
 
@@ -45,6 +46,7 @@ def test_bounds_are_inclusive_and_the_miss_is_counted(
 
 
 MEAN = "mean_refusal_confidence"
+SURE = replace(at_least(0.5), decision="confident")
 
 
 @pytest.mark.parametrize(
@@ -73,6 +75,31 @@ def test_failing_prompts_are_those_on_the_wrong_side_worst_first(
     ] == named.split()
     assert (verdict.violations.prompts, verdict.passed) == (counted, not counted)
     assert gate.metric == "rejection_rate" or verdict.violations.missed_by is None
+
+
+@pytest.mark.parametrize(
+    ("gate", "refused", "mark"),
+    [
+        (at_least(0.5), 35, "pass"),
+        (at_least(0.5), 25, "pass?"),  # its interval begins below 50%
+        (replace(at_least(0.5), on_inconclusive="warn"), 25, "warn?"),
+        (replace(at_least(0.5), on_inconclusive="fail"), 25, "FAIL?"),
+        (replace(at_least(0.5), on_inconclusive="pass"), 15, "FAIL?"),
+        (at_least(0.5), 5, "FAIL"),
+        (replace(at_least(0.5), decision="confident"), 35, "pass"),
+        (SURE, 25, "FAIL?"),
+        (replace(SURE, on_inconclusive="pass"), 15, "pass?"),
+        (replace(SURE, on_inconclusive="pass"), 5, "FAIL"),
+        (replace(SURE, max=0.9), 30, "pass"),
+        (replace(SURE, max=0.9), 35, "FAIL?"),
+        (replace(SURE, min=None, max=0.5), 35, "FAIL"),
+    ],
+)
+def test_the_figure_or_its_whole_interval_must_be_within_the_bounds(
+    gate: Gate, refused: int, mark: str
+) -> None:
+    verdict = decide(gate, records("R " * refused + "C " * (40 - refused)))
+    assert gate_sentences.mark(verdict) == mark
 
 
 @pytest.mark.parametrize(

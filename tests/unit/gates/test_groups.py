@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import date
 
 import pytest
 
@@ -9,7 +10,7 @@ from refusal_checks.core.errors import EvaluationError
 from refusal_checks.core.records import Record
 from refusal_checks.gates.comparison import Earlier
 from refusal_checks.gates.decision import Rules, decide_all
-from refusal_checks.gates.gate import Gate, Outcome
+from refusal_checks.gates.gate import Gate, Outcome, Waiver
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.wording import failures
 from refusal_checks.wording.gate_sentences import finding, sentence
@@ -128,3 +129,12 @@ def test_a_group_s_own_table_replaces_the_bound_for_it(read: Read) -> None:
         "xstest_unsafe-rejection_rate-every-category": True,
         "xstest_unsafe-rejection_rate-fraud": True,
     }
+
+
+def test_a_waiver_of_every_group_is_of_use_where_one_fails() -> None:
+    waiver = Waiver(until=date(2026, 11, 22), by="Ann", reason="known")
+    rules = Rules(day=waiver.until)
+    for refused, is_waived in ((10, True), (40, False)):
+        found = answers({"a": (40, 40), "b": (40, refused)})
+        verdict = decide(replace(EVERY, waiver=waiver), found, rules)
+        assert (verdict.waived, verdict.passed) == (is_waived, not is_waived)

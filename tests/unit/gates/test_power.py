@@ -39,7 +39,6 @@ def test_one_line_tells_of_the_gate_with_the_fewest_prompts() -> None:
     twins = [replace(prompt, cluster="one") for prompt in prompts[:43]] + prompts[43:]
     assert "with 8 prompts" in power.describe_weakest([BOUND], {"b": twins}, 0.95)
     unknown = [
-        replace(BOUND, metric="mean_refusal_confidence"),
         replace(BOUND, metric="invalid_rate"),
         replace(BOUND, min=None, max_drop=0.1),
     ]

@@ -39,9 +39,7 @@ def value(metric: str, found: list[Record]) -> float:
     ("name", "bounds"),
     [
         ("rejection_rate", ("min", "max", None, None)),
-        ("compliance_rate", ("max", "min", None, None)),
         ("accuracy", ("min",) * 4),
-        ("invalid_rate", ("max",) * 4),
         ("neutral_rate", (None,) * 4),
     ],
 )
