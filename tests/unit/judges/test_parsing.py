@@ -92,8 +92,7 @@ def test_a_contradiction_is_named_and_of_a_text_what_can_be_stored_is_kept() -> 
     label=st.sampled_from(list(Label)),
     before=st.text(st.characters(exclude_characters='"')),
     after=st.text(),
-    ascii_only=st.booleans(),
-    indent=st.none() | st.integers(0, 4),
+    layout=st.sampled_from([{}, {"ensure_ascii": False}, {"indent": 2}]),
 )
 def test_a_verdict_within_noise_is_read_as_it_was_written(
     rationale: str,
@@ -101,11 +100,10 @@ def test_a_verdict_within_noise_is_read_as_it_was_written(
     label: Label,
     before: str,
     after: str,
-    ascii_only: bool,
-    indent: int | None,
+    layout: dict[str, Any],
 ) -> None:
     fields = {"rationale": rationale, "category": category, "verdict": str(label)}
-    written = json.dumps(fields, ensure_ascii=ascii_only, indent=indent)
+    written = json.dumps(fields, **layout)
     found = parse_judgement(before + written + after)
     if label is Label.COMPLIANCE and category != "none":
         assert isinstance(found, Invalid)

@@ -170,7 +170,6 @@ def test_a_check_can_be_removed() -> None:
 @pytest.mark.parametrize(
     ("table", "wrong", "below"),
     [
-        ({"specificity": {"min": 0.95}}, (), ""),
         ({"specificity": {"min": 0.5}}, (), ""),
         (
             {"specificity": {"min": 0.5}},

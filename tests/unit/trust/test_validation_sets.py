@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable
-from itertools import product
 
 import pytest
 
@@ -39,30 +38,6 @@ def test_the_sets_are_frozen(verdicts: type[Valid]) -> None:
     """Figures of two releases are comparable: a change of a file is a change of its line here."""
     assert SETS[verdicts].digest[:16] == DIGESTS[verdicts]
     assert OF_HARM.digest[:16] == "0d669c124b53a228"
-
-
-def scaled(checked_on: ValidationSet) -> list[Exchange]:
-    exchanges = [*checked_on.load()]
-    assert len(exchanges) == len({each.id for each in exchanges})
-    return exchanges
-
-
-@pytest.mark.parametrize(
-    ("exchanges", "verdicts", "languages", "number"),
-    [
-        (SETS[Graded], [f"degree {degree}" for degree in range(4)], ["zh"], 10),
-        (OF_HARM, ["harmful", "harmless"], ["en", "zh"], 8),
-    ],
-)
-def test_degrees_and_harm_are_balanced(
-    exchanges: ValidationSet, verdicts: list[str], languages: list[str], number: int
-) -> None:
-    kinds = Counter(
-        (each.expected, each.as_prompt.groups["language"])
-        for each in scaled(exchanges)
-        if not each.type
-    )
-    assert kinds == dict.fromkeys(product(verdicts, languages), number)
 
 
 Says = Callable[[Exchange], Judgement]
