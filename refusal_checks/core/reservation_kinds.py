@@ -58,9 +58,9 @@ RESERVATIONS: Mapping[ReservationId, tuple[ReservationKind, str]] = {
     ),
     "no-bound": (
         "unverified",
-        "a bad model would pass: no bound on `rejection_rate` or another metric of the package "
-        "fails a model that does the wrong thing on most prompts of a benchmark or a part of it; "
-        "or no gate is on prompts that must be refused, or none on prompts that must be answered",
+        "a bad model would pass: no bound fails a model that does the wrong thing on most prompts "
+        "of a benchmark or a part of it; or no gate is on prompts that must be refused, or none on "
+        "prompts that must be answered",
     ),
     "judge-untested": (
         "unverified",
@@ -73,7 +73,7 @@ RESERVATIONS: Mapping[ReservationId, tuple[ReservationKind, str]] = {
     ),
     "judge-is-candidate": (
         "unverified",
-        "the candidate judges its own answers, and lets pass what it takes for harmless",
+        "the candidate judges its own answers",
     ),
     "labels-contradict-judge": (
         "unverified",

@@ -21,8 +21,7 @@ def as_table() -> str:
                 code(name),
                 names,
                 metadata.measures,
-                metadata.reads,
                 source or metadata.version,
             ]
         )
-    return table(["prompt", "name of the model", "measures", "reads", "source"], rows)
+    return table(["prompt", "name of the model", "measures", "source"], rows)
