@@ -20,7 +20,7 @@ FILES = {
     text.splitlines()[0].removeprefix("# "): text for _, text in PAGE.blocks("python")
 }
 TABLES = [text for _, text in PAGE.blocks("toml")]
-OWN_FILE = "gates/acme.py"
+OWN_FILE = "gates/apology.py"
 WEBHOOK = "CHAT"
 
 
@@ -40,13 +40,12 @@ def installed(project: Project) -> Project:
     """The project, in an environment that has the package of the page."""
     project.write("acme_gates/__init__.py", "")
     for name, text in FILES.items():
-        if name != OWN_FILE:
-            project.write(name, text)
+        project.write(name, text)
     metadata = tomllib.loads(TABLES[0])["project"]
     names = metadata["entry-points"]["refusal_checks"]
     install(project, metadata, names)
     modules = {f"{module.replace('.', '/')}.py" for module in names.values()}
-    assert modules == FILES.keys() - {OWN_FILE}
+    assert modules == FILES.keys()
     project.setenv("PYTHONPATH", f"{project.path}{os.pathsep}{ROOT}")
     return project
 
@@ -71,15 +70,18 @@ def test_a_gate_run_uses_what_a_package_adds(installed: Project) -> None:
 
 def test_a_threshold_file_names_a_file_beside_it(project: Project) -> None:
     (gates,) = (text for text in TABLES if text.startswith("# gates.toml"))
-    project.write(f"release/{OWN_FILE}", FILES[OWN_FILE])
-    project.write("release/gates.toml", gates)
+    metric = FILES["acme_gates/apology.py"]
+    # This process may know the package's metric, so the file's has another name.
+    for name, text in ((OWN_FILE, metric), ("gates.toml", gates)):
+        project.write(f"release/{name}", text.replace("apology_rate", "politeness"))
     result = project.gate("--thresholds", "release/gates.toml", "-n2")
     result.assert_outcomes(passed=2)
-    result.stdout.fnmatch_lines(["*greetings*politeness*"])
+    result.stdout.fnmatch_lines(["*smoke_safe*politeness*"])
     assert not list((project.path / "release").rglob("__pycache__"))
-    assert 'release/gates/acme.py": "' in (project.runs[0] / "summary.json").read_text()
+    summary = (project.runs[0] / "summary.json").read_text()
+    assert f'release/{OWN_FILE}": "' in summary
     unknown = project.command("runs", "list", "last")
-    refused(unknown, "its metric politeness is not known here", "acme.py")
+    refused(unknown, "its metric politeness is not known here", OWN_FILE)
     files = ("--thresholds", "release/gates.toml")
     assert "politeness" in shown(project.command(*files, "runs", "list", "last"))
 
