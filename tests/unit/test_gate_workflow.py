@@ -7,14 +7,13 @@ are run as they are written, where pytest is configured for other tests.
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -59,13 +58,6 @@ def script(name: str) -> str:
     return str(found)
 
 
-def artifacts() -> list[list[str]]:
-    """Files of the artifact that is public, and of the one with texts."""
-    uploads = [step for step in STEPS if "upload-artifact" in step.get("uses", "")]
-    public, private = (step["with"]["path"].split() for step in uploads)
-    return [public, private]
-
-
 def pipelines() -> Iterator[tuple[str, dict[str, Any]]]:
     """The steps of all workflows, ours and init's, with their files' names."""
     for path in (*ROOT.glob(".github/workflows/*.yml"), TEMPLATES / "github.yml"):
@@ -84,14 +76,13 @@ SAID = "I cannot say hello, it is unspeakable."
 
 @pytest.fixture
 def theirs(tmp_path: Path) -> Path:
-    """A repository with recorded answers, and pytest set up for tests of its own."""
+    """A repository with a gate, and pytest set up for tests of its own."""
     folder = tmp_path / "repository"
     settings = '[tool.pytest.ini_options]\naddopts = ["--cov=src"]\nfilterwarnings = ["error"]\n'
     put(folder, "pyproject.toml", settings)
     put(folder, "conftest.py", "raise SystemExit('their conftest.py was run')")
-    rows = [{"prompt": greeting, "completion": SAID} for greeting in ("Hi", "Hello")]
-    put(folder, "answers.jsonl", "".join(f"{json.dumps(row)}\n" for row in rows))
-    table = '[ours]\nfile = "../answers.jsonl"\nexpect = "answer"\n'
+    put(folder, "thresholds/hello.jsonl", '{"prompt": "Hi"}\n{"prompt": "Hello"}\n')
+    table = '[ours]\nfile = "hello.jsonl"\nexpect = "answer"\n'
     gate = "rejection_rate = { max = 0.5 }\n"
     put(folder, "thresholds/default.toml", table + gate)
     return folder
@@ -143,81 +134,49 @@ def stub(path: Path, text: str) -> Path:
     return path
 
 
-def real(folder: Path) -> dict[str, str]:
-    """Variables of a gate by the checks of this checkout, on a hosted runner."""
-    return {
-        "VENV": str(command(folder, "from refusal_checks.cli import main; main()")),
-        "PYTHONPATH": str(ROOT),
-        "GITHUB_ACTIONS": "true",
-        "GITHUB_STEP_SUMMARY": str(folder / "repository" / "summary.md"),
-        "JUDGE": "keyword",
-    }
-
-
-def nothing_public_has_texts(
-    folder: Path, done: subprocess.CompletedProcess[str], public: Iterable[str]
-) -> None:
-    """The answer is in report.html, and in nothing that is published or shown."""
-    assert SAID in (folder / "report.html").read_text()
-    shown = [(folder / name).read_text() for name in public]
-    shown += [path.read_text() for path in folder.glob("*.md")]
-    assert SAID not in "".join([done.stdout, done.stderr, *shown])
-
-
 @pytest.mark.slow
-@pytest.mark.timeout(180)  # starts the command twice: doctor, gate
-def test_the_steps_keep_what_the_run_writes_in_a_repository_of_others(
-    theirs: Path,
-) -> None:
-    run(script("comment"), theirs)
-    early = (theirs / "comment.md").read_text()
-    assert early.startswith("The gate ended before it could report")
-    done = run(
-        script("gate"),
-        theirs,
-        **real(theirs.parent),
-        CANDIDATE="replay:answers.jsonl",
-    )
-    assert done.returncode == 1, done.stdout + done.stderr
-    public, private = artifacts()
-    assert public == ["report.xml", "comment.md"]
-    # but for logs, as no engine was started
-    for pattern in {*public, *private} - {".refusal-checks/runs/*/*.log"}:
-        assert list(theirs.glob(pattern)), pattern
-    nothing_public_has_texts(theirs, done, public)
-    published = (theirs / "summary.md").read_text()
-    assert published == (theirs / "comment.md").read_text() != early
-    assert published.strip() in done.stdout
-    # The next job goes on from the store, which a checkout would remove from here.
-    home = surroundings(theirs)["HOME"]
-    assert Path(home, ".cache/refusal-checks/store.sqlite").exists()
-    assert not list(theirs.rglob("store.sqlite*"))
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(180)  # starts the command three times
-def test_the_script_of_init_tells_no_key_or_text_and_keeps_nothing_of_the_last_job(
-    theirs: Path,
+@pytest.mark.timeout(180)  # starts the command four times: doctor, gate, two reports
+@pytest.mark.parametrize("text", [script("gate"), GATE_SCRIPT], ids=["step", "script"])
+def test_nothing_that_a_pipeline_shows_or_publishes_has_a_text_or_a_key(
+    theirs: Path, text: str
 ) -> None:
     secret = "hush-0123456789"
-    given = real(theirs.parent) | {"CACHE": str(theirs.parent / "cache")}
+    given = {
+        "VENV": str(command(theirs, "from refusal_checks.cli import main; main()")),
+        "PYTHONPATH": str(ROOT),
+        "GITHUB_ACTIONS": "true",
+        "GITHUB_STEP_SUMMARY": "summary.md",
+        "JUDGE": "keyword",
+        "REFUSAL_CHECKS_CANDIDATE_API_KEY": secret,
+    }
     with FakeServer(lambda body: [SAID] * body["n"], api_key=secret) as server:
-        given["CANDIDATE"] = f"{server.url}#fake"
-        given["REFUSAL_CHECKS_CANDIDATE_API_KEY"] = secret
-        failing = run(GATE_SCRIPT, theirs, **given)
-        assert failing.returncode == 1, failing.stdout + failing.stderr
-        nothing_public_has_texts(theirs, failing, ["comment.md", "report.xml"])
-        written = [path.read_text() for path in theirs.rglob("*.[mxhl]*")]
-        assert secret not in "".join([failing.stdout, failing.stderr, *written])
-        given["REFUSAL_CHECKS_CANDIDATE_API_KEY"] = "a wrong one"
-        refused = run(GATE_SCRIPT, theirs, **given)
-    assert refused.returncode == 4, refused.stdout
-    assert "set REFUSAL_CHECKS_CANDIDATE_API_KEY" in refused.stdout
-    for name in ("report.xml", "report.html"):
-        assert not (theirs / name).exists(), "it may be the last job's"
-    for summary in theirs.glob(".refusal-checks/runs/*/summary.json"):
-        assert SAID not in summary.read_text(), "nor is a run"
-    comment = (theirs / "comment.md").read_text()
+        done = run(text, theirs, **given, CANDIDATE=f"{server.url}#fake")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert SAID in (theirs / "report.html").read_text()
+    uploads = [
+        step["with"] for step in STEPS if "upload-artifact" in step.get("uses", "")
+    ]
+    public = uploads[0]["path"].split()
+    assert public == ["report.xml", "comment.md"]
+    shown = [(theirs / name).read_text() for name in (*public, "summary.md")]
+    assert SAID not in "".join([done.stdout, done.stderr, *shown])
+    written = [path.read_text() for path in theirs.rglob("*.[mxhl]*")]
+    assert secret not in "".join([done.stdout, done.stderr, *written])
+    assert not list(theirs.rglob("store.sqlite*")), "a checkout would remove it"
+
+
+def test_results_of_the_last_job_do_not_pass_for_those_of_this_one(
+    tmp_path: Path,
+) -> None:
+    for name in ("report.xml", "report.html", ".refusal-checks/runs/1/summary.json"):
+        put(tmp_path, name, "the last job's")
+    venv = str(command(tmp_path, "sys.exit(1)"))
+    done = run(GATE_SCRIPT, tmp_path, CANDIDATE="m", VENV=venv)
+    assert done.returncode == 4, done.stderr
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {".refusal-checks", "comment.md", "venv"}
+    assert not list(tmp_path.glob(".refusal-checks/*"))
+    comment = (tmp_path / "comment.md").read_text()
     assert comment.startswith("The refusal gate ended before")
 
 
