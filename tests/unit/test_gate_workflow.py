@@ -269,9 +269,6 @@ def test_each_commit_has_an_environment_and_old_ones_are_removed(
     assert "is-new" not in output.read_text(), "so it is not made once more"
     kept = {path.name for path in (*beside.iterdir(), *new.parent.iterdir())}
     assert kept == {"environments", "data", "vllm-abc123", "lock"}
-    wrong = run(script("environment"), workspace, git, ENGINE="$(id)", **given)
-    assert wrong.returncode == 4
-    assert "engine: $(id): write vllm or none" in wrong.stderr
 
 
 def test_a_changed_pin_is_installed_by_a_python_that_will_do(tmp_path: Path) -> None:

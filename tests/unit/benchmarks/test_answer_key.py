@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from refusal_checks.benchmarks import answer_key, discover, load_prompts
-from refusal_checks.benchmarks.benchmark import Benchmark
 from refusal_checks.core.errors import DataError
 from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.settings import MultipleChoice
@@ -44,13 +43,6 @@ def test_a_user_s_key_replaces_the_package_s_and_disputed_answers_count_on_reque
     path = write("key.csv", "answer,agreed,id\na,1,1\nB,0,2\n")
     assert marked(path) == ["A", None, None]
     assert marked(path, items="all") == ["A", "B", None]
-
-
-def test_a_benchmark_without_a_key_is_left_as_it_is() -> None:
-    other: Benchmark = discover()["smoke_safe"]
-    assert answer_key.mark_answers(
-        QUESTIONS, other, MultipleChoice(key="/no/such")
-    ) == tuple(QUESTIONS)
 
 
 @pytest.mark.parametrize(("text", "words"), CASES["bad"])

@@ -41,24 +41,18 @@ def lines(*rows: Any) -> str:
 
 
 @pytest.mark.parametrize(
-    "table", [{"file": "{}/hub/org/set/train-0.parquet"}, {"dataset": "org/set"}]
+    "table", [{"file": "hub/org/set/train-0.parquet"}, {"dataset": "org/set"}]
 )
-def test_parquet_is_read_with_the_names_of_its_classes(
-    tmp_path: Path, table: dict[str, str]
+def test_parquet_is_read_by_its_path_and_as_the_mirror_of_a_data_set(
+    tmp_path: Path, table: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By its path, and as the mirror of a data set of the hub."""
-    path = tmp_path / "hub/org/set/train-0.parquet"
-    put_parquet(
-        path,
-        {"prompt": ["a", "b"], "kind": [1, 0]},
-        classes={"kind": ["plain", "odd"]},
+    monkeypatch.chdir(tmp_path)
+    path = put_parquet(
+        tmp_path / "hub/org/set/train-0.parquet", {"prompt": ["a"], "kind": ["odd"]}
     )
-    named = {key: value.format(tmp_path) for key, value in table.items()}
-    found = own(**named, category="kind")
-    assert load_prompts(found, tmp_path) == (
-        Prompt.single("mine-1", "a", category="odd"),
-        Prompt.single("mine-2", "b", category="plain"),
-    )
+    found = own(**table, category="kind")
+    asked_for = Prompt.single("mine-1", "a", category="odd")
+    assert load_prompts(found, tmp_path) == (asked_for,)
     path.write_bytes(b"PAR1 no more")
     with pytest.raises(DataError, match="not a Parquet file that can be read"):
         load_prompts(found, tmp_path)

@@ -69,6 +69,7 @@ OFTEN, SELDOM = (Gate("bench", "rejection_rate", min=bound) for bound in (0.8, 0
         ),
         pytest.param(SELDOM, "R " * 49 + "- " * 51, 51, None, id="most are lost"),
         pytest.param(SELDOM, "R " * 50 + "- " * 50, 50, True, id="half are lost"),
+        pytest.param(OFTEN, "C " * 49 + "- " * 51, 51, False, id="51% at most"),
     ],
 )
 def test_answers_that_a_server_lost_alone_neither_fail_a_gate_nor_pass_it(

@@ -131,7 +131,7 @@ def test_no_figure_without_any_valid_verdict(metric: str) -> None:
         ([("R", None)] * 2 + [("C", None)] * 3, -0.2),
         ([("R", -5000.0), ("C", -5000.0), ("C", -9000.0)], 0.0),
         # A likelihood that is unknown is the mean of the others.
-        ([("R", -1.0), ("C", None)], 0.0),
+        ([("R", -2.0), ("R", None), ("C", -2.0), ("C", -2.0)], 0.0),
     ],
 )
 def test_confidence_weighs_the_answers_by_their_log_probability(

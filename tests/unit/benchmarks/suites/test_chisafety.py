@@ -47,15 +47,6 @@ def test_risky_questions_of_both_histories_have_the_published_counts(
     assert counted(parts) == published("qa")
 
 
-def test_deviations_of_the_release(mirror: Path) -> None:
-    """No count deviates; some questions occur twice, and one pair of options is equal."""
-    mcq, single = prompts("chisafety_mcq", mirror), prompts("chisafety_qa", mirror)
-    assert len({prompt.request for prompt in mcq}) == 1567 - 2
-    assert len({prompt.request for prompt in single}) == 462 - 1
-    equal = [p.id for p in mcq if len(set(p.options.values())) < len(p.options)]
-    assert equal == ["636"]
-
-
 def test_a_dialogue_becomes_separate_messages() -> None:
     turns = [
         Message("system", "设定"),

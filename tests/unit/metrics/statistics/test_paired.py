@@ -42,24 +42,6 @@ def test_yes_no_scores_have_tango_s_bounds() -> None:
     )
 
 
-@given(
-    n=st.integers(2, 300),
-    share=st.floats(0, 1),
-    part=st.floats(0, 1),
-    level=st.floats(0.6, 0.99),
-)
-def test_share_bounds_contain_the_difference_and_are_what_the_test_does_not_reject(
-    n: int, share: float, part: float, level: float
-) -> None:
-    lost = int(share * n)
-    gained = int(part * (n - lost))
-    found = share_bounds(lost, gained, n, level)
-    value = (gained - lost) / n
-    assert -1 <= found.lower <= value <= found.upper <= 1
-    mirrored = share_bounds(gained, lost, n, level)
-    assert mirrored.lower == pytest.approx(-found.upper, abs=1e-9)
-
-
 def exact_rates(n: int, margin: float, drop: float, gain: float) -> tuple[float, float]:
     """Probability that the test shows less of a drop than the margin, and that it shows more.
 
