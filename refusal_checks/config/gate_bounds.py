@@ -1,4 +1,4 @@
-"""The bounds of a gate as a run file has them: ``{ min = 0.80, max_drop = 0.05 }``."""
+"""The bounds of a gate in a run file: ``{ min = 0.80, max_drop = 0.05 }``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from refusal_checks.metrics import Metric
 
 
 class Bounds(Frozen):
-    """``{ min = ..., max = ... }`` as written; at least one bound, or a waiver and nothing else.
+    """``{ min = ..., max = ... }`` as written: at least one bound, or only a waiver.
 
     Attributes:
         min: lowest figure allowed.
@@ -29,7 +29,7 @@ class Bounds(Frozen):
         decision, on_inconclusive: as in ``[settings]``, for this gate.
         rationale, source: why these bounds were chosen, shown in reports.
         date: when they were chosen.
-        waive: lets the gate fail until a day; without bounds, it applies to another table's gate.
+        waive: lets the gate fail until a date; without bounds, it waives another table's gate.
     """
 
     min: float | None = None
@@ -46,7 +46,7 @@ class Bounds(Frozen):
     @field_validator("min", "max", *MARGINS)
     @classmethod
     def _is_possible(cls, value: float | None, info: ValidationInfo) -> float | None:
-        """Check that the bounds suit the metric, which is the validation's context."""
+        """Check that the bounds suit the metric, which validation passes as its context."""
         if value is None or not info.context:
             return value
         metric: Metric = info.context["metric"]
@@ -66,7 +66,7 @@ class Bounds(Frozen):
     def _bounds_something(self) -> Bounds:
         ends = [getattr(self, name) for name in ("min", "max", *MARGINS)]
         if all(end is None for end in ends) and not self.only_waives:
-            raise ValueError("write min, max, max_drop or max_rise")
+            raise ValueError("add min, max, max_drop or max_rise")
         if self.min is not None and self.max is not None and self.min > self.max:
             raise ValueError(f"min {self.min:g} is above max {self.max:g}")
         return self

@@ -1,4 +1,4 @@
-"""Layers of keys from files and the command line, and their merge: the later layer wins."""
+"""Layers of keys from files and the command line; in the merge, the later layer wins."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Layer:
     """Keys of tables written in one place.
 
     Attributes:
-        content: values by key, by table.
-        where: name of the place: a file, or the words of the command line.
+        content: tables of values by key.
+        where: the place as messages name it: a file, or words of the command line.
         folder: base of relative paths; None for the current folder.
         option: the command-line option that gave the only value; else empty.
     """
@@ -33,7 +33,7 @@ class Layer:
 
 
 def parse_override(text: str) -> Layer:
-    """Parse ``--set TABLE.KEY=VALUE``. VALUE is TOML; what is not valid TOML is taken as text.
+    """Parse ``--set TABLE.KEY=VALUE``. VALUE is read as TOML, or as text if it is not valid TOML.
 
     Raises:
         UserError: the text is not of this form, or a list or table lost its quotes in the shell.
@@ -72,7 +72,7 @@ def _parse_toml(line: str) -> dict[str, Any] | None:
 
 
 def option_layer(name: str, value: object, prefix: str = "--") -> Layer:
-    """The layer of an option that has a name of its own; messages show it with its prefix."""
+    """The layer of an option with a name of its own, such as ``--samples``."""
     table, _, key = NAMED[name].partition(".")
     # Options that can be repeated come as lists, which keys of one value refuse.
     if isinstance(value, list) and len(value) == 1:
@@ -85,7 +85,7 @@ def option_layer(name: str, value: object, prefix: str = "--") -> Layer:
 
 
 def _merge(before: Any, after: Any) -> Any:
-    """Merge two values of a key: tables key by key, else the later value."""
+    """Merge two values of a key: tables key by key; otherwise the later value wins."""
     if not (isinstance(before, dict) and isinstance(after, dict)):
         return after
     joined = dict(before)
@@ -95,7 +95,7 @@ def _merge(before: Any, after: Any) -> Any:
 
 
 def resolve_benchmark_tables(layer: Layer) -> dict[str, Any]:
-    """The tables of benchmarks in a layer, with paths below the folder that they start from."""
+    """The benchmark tables of a layer, with their relative paths resolved."""
     folder = layer.folder or Path.cwd()
     tables: dict[str, Any] = {}
     for name, table in layer.content.items():
@@ -126,8 +126,8 @@ def require_tables(layer: Layer) -> None:
 def read_table(name: str, kind: type[Frozen], layers: Sequence[Layer]) -> Frozen:
     """Read a table from all layers; an error names the layer that caused it.
 
-    Each file must be valid together with those before it. The command line must be valid as a
-    whole: one option may need a later one.
+    Each file must be valid together with those before it. The command line need only be valid as
+    a whole, as one option may need a later one.
     """
     merged: dict[str, Any] = {}
     table = kind()

@@ -1,9 +1,8 @@
 """A run as a value: everything that decides what an evaluation does.
 
-A run is read from TOML files (``RunSpec.read``), then from ``--set TABLE.KEY=VALUE``, then from the
-few options that have a name of their own; of two that speak of the same key, the later one wins.
-Each table of a run file is a class in ``tables``, and each key one of its fields: type, default,
-bounds and description are written once, there.
+A run is read from TOML files (``RunSpec.read``), then ``--set TABLE.KEY=VALUE``, then the few
+options with names of their own; a later value of a key replaces an earlier one. Each table of a run
+file is a class in ``tables``, and each key a field with its type, default, bounds and description.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ from refusal_checks.models.model_names import DEMO_RECORDINGS
 
 
 class SpecTables(BaseModel):
-    """The tables of a run file that are not benchmarks; what is not set has its default."""
+    """The tables of a run file other than benchmarks; keys that are not set have their defaults."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", strict=True, arbitrary_types_allowed=True
@@ -81,7 +80,7 @@ class SpecTables(BaseModel):
     accept: AcceptTable = AcceptTable()
 
     def dump_set_keys(self) -> dict[str, Any]:
-        """The keys that were set, for the manifest; omits extensions' targets, which may be secret.
+        """The keys that were set, for the manifest; extensions' targets are left out as secrets.
 
         Gates are recorded with their verdicts instead.
         """
@@ -93,10 +92,10 @@ class SpecTables(BaseModel):
 
 
 class RunSpec(SpecTables):
-    """Everything that a run is. A spec is immutable; ``with_values`` makes another one.
+    """Everything that defines a run. A spec is immutable; ``with_values`` returns a changed copy.
 
     Attributes:
-        benchmarks: keys of benchmarks other than gates, by name of the benchmark.
+        benchmarks: the keys of each benchmark apart from its gates, by benchmark name.
         files: the run files, in order.
     """
 
@@ -109,7 +108,7 @@ class RunSpec(SpecTables):
     _layers: tuple[Layer, ...] = PrivateAttr(())
 
     def __init__(self, *unnamed: object, **tables: Any) -> None:
-        """Make a run of tables: ``RunSpec(candidate={"model": "ORG/MODEL"})``.
+        """Build a run from tables: ``RunSpec(candidate={"model": "ORG/MODEL"})``.
 
         Raises:
             UserError: a table or key is wrong.
@@ -133,23 +132,23 @@ class RunSpec(SpecTables):
 
     @classmethod
     def read(cls, *files: str | PathLike[str], overrides: Iterable[Layer] = ()) -> Self:
-        """Read run files; later ones win key by key, and gate by gate.
+        """Read run files; later files win, key by key and gate by gate.
 
         Args:
             files: paths, or names of files that come with the package (``smoke``); by default the
-                project's ``thresholds/default.toml``, else the shipped one.
-            overrides: values that win over the files; see ``override``.
+                project's ``thresholds/default.toml``, else the package's.
+            overrides: values that win over the files; see ``layers.parse_override``.
 
         Raises:
-            UserError: a file is wrong; the message says where, and what to write.
+            UserError: a file is wrong; the message says where and what to write instead.
         """
         extensions.require_sound()
         overrides = list(overrides)
         for name in files:
             if not isinstance(name, str | PathLike):
                 raise UserError(
-                    'RunSpec.read: name each run file by its path, RunSpec.read("FILE.toml"), or '
-                    f"give a dict to RunSpec.from_dict: {name!r:.60} is no path"
+                    'RunSpec.read: give the path of each run file, RunSpec.read("FILE.toml"), or '
+                    f"pass a dict to RunSpec.from_dict: {name!r:.60} is not a path"
                 )
         paths = [toml_file.find(Path(name)) for name in files]
         if not paths:
@@ -175,12 +174,12 @@ class RunSpec(SpecTables):
 
     @classmethod
     def from_layers(cls, layers: Iterable[Layer]) -> Self:
-        """A run without files: it may have no gates."""
+        """Build a run without files; it need not have gates."""
         return cls._merge_layers(list(layers), ())
 
     @classmethod
     def from_dict(cls, tables: Mapping[str, Any]) -> Self:
-        """Read a run from tables as a run file has them: ``{"xstest_safe": {"limit": 20}}``.
+        """Build a run from the tables of a run file: ``{"xstest_safe": {"limit": 20}}``.
 
         Raises:
             UserError: a table or key is wrong.
@@ -197,13 +196,13 @@ class RunSpec(SpecTables):
         return cls._merge_layers([Layer(tables, where="from_dict")], ())
 
     def with_value(self, key: str, value: object) -> Self:
-        """Return the run with another value of one key; see ``with_values``."""
+        """Return a copy with another value for one key; see ``with_values``."""
         return self.with_values({key: value})
 
     def with_values(self, values: Mapping[str, object]) -> Self:
-        """Return the run with other values by key: ``spec.with_values({"sampling.samples": 2})``.
+        """Return a copy with other values: ``spec.with_values({"sampling.samples": 2})``.
 
-        A key may be a bound: ``"xstest_safe.rejection_rate.max"``. Other bounds of the gate stay.
+        A key may be a bound: ``"xstest_safe.rejection_rate.max"``. The gate's other bounds stay.
 
         Raises:
             UserError: there is no such key, or a value is not valid for it.
@@ -232,7 +231,7 @@ class RunSpec(SpecTables):
         if content.keys() - own:  # gates, and the settings that they depend on
             if self.gates and not self._layers:
                 raise UserError(
-                    f"{written}: change the gates in a run file, and read the RunSpec from it"
+                    f"{written}: change the gates in a run file, then load it with RunSpec.read"
                 )
             merged = type(self)._merge_layers([*self._layers, layer], self.files)
             for name in ("gates", "benchmarks", "settings"):
@@ -256,12 +255,12 @@ class RunSpec(SpecTables):
         return spec
 
     def catalogue(self) -> Mapping[str, Benchmark]:
-        """All benchmarks that gates may use, including those that the files define."""
+        """All benchmarks that gates may use, including those defined in the run files."""
         return catalogue(self.benchmarks)
 
     @property
     def evaluated(self) -> tuple[str, ...]:
-        """The names of all benchmarks of the run: gated, then measured."""
+        """The names of the run's benchmarks: the gated ones, then those only measured."""
         gated = dict.fromkeys(gate.benchmark for gate in self.gates)
         return (*gated, *self.measured.values())
 
@@ -279,7 +278,7 @@ class RunSpec(SpecTables):
         }
 
     def where(self, key: str) -> str:
-        """Name the place where a key such as ``judge.args`` was written last, for messages."""
+        """The place to name in messages where a key such as ``judge.args`` was last set."""
         table, _, name = key.partition(".")
         for layer in reversed(self._layers):  # the last one wins
             content = layer.content.get(table)
@@ -289,17 +288,17 @@ class RunSpec(SpecTables):
 
     @property
     def usual_seed(self) -> int:
-        """The seed that the run files say, whatever an option gave."""
+        """The seed in the run files, whatever an option says."""
         return int(self._usual("sampling", "seed", self.sampling.seed) or 0)
 
     def usual_limit(self, benchmark: str) -> int | None:
-        """The most prompts that the run files say, whatever an option gave."""
+        """The limit on prompts in the run files, whatever an option says."""
         table = self.benchmarks.get(benchmark)
         limit: int | None = self._usual(benchmark, "limit", table and table.limit)
         return limit
 
     def _usual(self, table: str, key: str, value: Any) -> Any:
-        """What files say of a key that has this value now; None if only an option says it."""
+        """A key's value in the files, given its value now; None if only an option sets it."""
         # Options are what somebody tried once: a luckier seed, fewer prompts. Files are reviewed.
         given = [it for it in self._layers if key in it.content.get(table, {})]
         written = [it.content[table][key] for it in given if it.folder is not None]
@@ -309,14 +308,14 @@ class RunSpec(SpecTables):
 
     @property
     def tables(self) -> SpecTables:
-        """The tables alone, as a manifest keeps them."""
+        """Only the tables, as the manifest stores them."""
         return SpecTables(**{name: getattr(self, name) for name in TABLES})
 
 
 def usual_file(folder: Path, overrides: Iterable[Layer]) -> Path:
-    """The run file of a project, or else the one that comes with the package.
+    """The project's run file, or the package's if there is none.
 
-    The recordings that come with it are gated by a file of their own.
+    The demo recordings have a run file of their own.
     """
     # The usual gates are on public data, which a first try without a network does not have.
     for layer in overrides:
@@ -327,6 +326,6 @@ def usual_file(folder: Path, overrides: Iterable[Layer]) -> Path:
 
 
 def _require_dict(function: str, given: object) -> None:
-    """Notebooks are written without a type checker."""
+    """Refuse what is not a dict: notebooks have no type checker."""
     if not isinstance(given, Mapping):
         raise UserError(f"{function}: give a dict, not {given!r}")

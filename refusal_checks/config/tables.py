@@ -1,4 +1,4 @@
-"""The tables of a run file, a class each; each key is a field of one of them."""
+"""The tables of a run file: one class for each table, one field for each key."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from refusal_checks.trust.minimums import JudgeMinimums
 
 
 def _as_list(value: object) -> object:
-    """Make a list of a single value, for a key that takes one value or several."""
+    """Wrap a single value in a list, for a key that takes one value or several."""
     return value if isinstance(value, list | tuple) else (value,)
 
 
@@ -61,9 +61,9 @@ Tables = Annotated[
 ]
 
 
-_ARGS = "arguments for its engine, passed on unchanged, as one text"
-_VARIABLES = "variables of its chat template"
-_REASONING_END = "text that ends its reasoning, where vLLM has no parser for it"
+_ARGS = "engine arguments as one string, passed on unchanged"
+_VARIABLES = "variables for its chat template"
+_REASONING_END = "text that ends its reasoning, if vLLM has no parser for it"
 
 
 class ModelTable(Frozen):
@@ -73,12 +73,12 @@ class ModelTable(Frozen):
         CONNECTIONS, ge=1, description="maximum requests in flight to its server"
     )
     requests_per_minute: PerMinute = Field(
-        None, description="maximum requests per minute to a server that others run"
+        None, description="maximum requests per minute to a server you attach to"
     )
     devices: Annotated[str, BeforeValidator(_as_text)] = Field(
         "",
-        description="GPUs or CPU cores for its engine, such as 0,1; name others for the other "
-        "engine",
+        description="GPUs or CPU cores for its engine, such as 0,1; give the other engine "
+        "different ones",
     )
 
     @property
@@ -93,7 +93,7 @@ class ModelTable(Frozen):
 
 def _require_named(*names: str) -> None:
     if any(not name.strip() for name in names):
-        raise ValueError("name a model: it is empty")
+        raise ValueError("name a model: the name is empty")
 
 
 class CandidateTable(ModelTable):
@@ -111,13 +111,13 @@ class CandidateTable(ModelTable):
     reasoning_end: str = Field("", description=_REASONING_END)
     judge_reasoning: bool | None = Field(
         None,
-        description="judge the reasoning as part of the answer, because users see it; false "
-        "where they do not",
+        description="true if users see the reasoning, so that it is judged as part of the answer; "
+        "false if they do not",
     )
     filtered: Filtered = Field(
         "invalid",
-        description="what an answer withheld by the server's content filter counts as; refusal "
-        "where users meet the same filter",
+        description="what an answer withheld by the server's content filter counts as; say "
+        "refusal if your users get the same filter",
     )
 
     @field_validator("model", mode="before")
@@ -126,7 +126,7 @@ class CandidateTable(ModelTable):
         if isinstance(value, list):
             # Several in one run would share its store, folder and exit code.
             raise ValueError(
-                "name one model, and run once for each, in a shell: "
+                "name one model, and start a run for each in a shell: "
                 "for model in A B; do refusal-checks gate $model --judge JUDGE; done"
             )
         if isinstance(value, str):
@@ -135,31 +135,31 @@ class CandidateTable(ModelTable):
 
     @property
     def title(self) -> str:
-        """Its name in reports: the one given, else the last part of its path."""
+        """The name in reports: ``name`` if given, else the last part of the path."""
         path = self.model.rpartition("#")[2].strip("/")
         return self.name or path.rpartition("/")[2] or self.model
 
 
 class JudgeTable(ModelTable, JudgementSettings, JudgeSampling):
-    """The judge, how it writes its verdicts, and what it must be able to do."""
+    """The judge, how it writes its verdicts, and how good it must be."""
 
     has_other_keys = True
     model: Several = Field(
         (),
-        description="the judge: a model named like the candidate, moderation:URL#MODEL, keyword "
-        "or labels; of several, the majority decides",
+        description="the judge: a model named in the same way as the candidate, "
+        "moderation:URL#MODEL, keyword or labels; with several, the majority decides",
     )
     args: Several = Field((), description=_ARGS)
     template_variables: Tables = Field((), description=_VARIABLES)
     reasoning_end: Several = Field((), description=_REASONING_END)
     prompt: Annotated[Several, FromFile()] = Field(
         (),
-        description="judge prompt: a name of the package's, or a .md file; by default the one that "
-        "suits the model",
+        description="judge prompt: one of the package's by name, or a .md file; by default the "
+        "one that suits the model",
     )
     check: JudgeMinimums | None = Field(
         None,
-        description="what the judge must reach on exchanges with known verdicts",
+        description="figures that the judge must reach on exchanges with known verdicts",
     )
 
     @field_validator("check", mode="before")
@@ -169,8 +169,8 @@ class JudgeTable(ModelTable, JudgementSettings, JudgeSampling):
             raise ValueError("write judge.check={}")
         if value is False:
             raise ValueError(
-                "remove check from [judge] in the run file, which asks for it; or "
-                "decide gates whatever it finds, with trust.allow_untrusted_judge=true"
+                "remove check from [judge] in the run file, or set "
+                "trust.allow_untrusted_judge=true to decide gates whatever the check finds"
             )
         return value
 
@@ -182,18 +182,18 @@ class JudgeTable(ModelTable, JudgementSettings, JudgeSampling):
 
     @property
     def minimums(self) -> JudgeMinimums | None:
-        """What its figures must reach; None if none is checked."""
+        """The minimums for its figures; None if none is checked."""
         return self.check if self.check and self.check.figures else None
 
     @property
     def sampling(self) -> JudgeSampling:
-        """Sampling of verdicts; knows which keys were set, see ``JudgeSampling.of_reasoning``."""
+        """Sampling of verdicts, with only the keys that were set; see ``of_reasoning``."""
         names = self.model_fields_set & JudgeSampling.model_fields.keys()
         return JudgeSampling(**{name: getattr(self, name) for name in names})
 
 
 class SamplingTable(Sampling):
-    """How the candidate's answers are drawn."""
+    """How the candidate's answers are sampled."""
 
     has_other_keys = True
     system_prompt_file: Annotated[str, FromFile()] = Field(
@@ -229,17 +229,17 @@ class SamplingTable(Sampling):
 
 
 class EngineTable(Frozen):
-    """What starts the engines of models, and where they run."""
+    """How the models' engines start, and where they run."""
 
     command: str = Field(
         "",
-        description="program that starts the engine instead of vLLM's own, with the engine's "
+        description="program that starts the engine in place of vLLM's own; it gets the same "
         "arguments",
     )
     placement: Wanted = Field(
         "auto",
-        description="whether engines run at the same time (together) or one after the other "
-        "(turns); auto is what fits this machine",
+        description="whether the engines run at the same time (together) or one after the other "
+        "(turns); auto chooses what fits this machine",
     )
     start_timeout: Seconds = Field(
         1800.0, description="seconds that an engine may take to start"
@@ -263,19 +263,20 @@ class StoreTable(Frozen):
     )
     fresh: bool = Field(
         False,
-        description="ask for everything again, and never reuse what is stored of these models",
+        description="ask for everything again, and never reuse what is stored for these models",
     )
     reuse: bool = Field(
         False,
-        description="also use what attached servers answered in earlier runs",
+        description="also reuse what attached servers answered in earlier runs",
     )
     only: bool = Field(
         False,
-        description="start no engine and ask no server; answers that are not stored are invalid",
+        description="use only what is stored, without engines or servers; other answers are "
+        "invalid",
     )
     retry_unfinished: bool = Field(
         False,
-        description="ask again for stored answers that the server cut off",
+        description="ask again where a stored answer was cut off by the server",
     )
 
 
@@ -289,17 +290,17 @@ class BaselineTable(Frozen):
     )
     allow_incomparable: bool = Field(
         False,
-        description="compare even if judge, data or sampling differ",
+        description="compare even if the judge, data or sampling differ",
     )
 
 
 class TrustTable(Frozen):
-    """What is known of the judge besides its verdicts."""
+    """What is known about the judge besides its verdicts."""
 
     human_labels: Annotated[str, FromFile()] = Field(
         "",
         description="sheet from `refusal-checks sample-for-labels`, in which people labelled "
-        "answers that counted as refused",
+        "answers that counted as refusals",
     )
     allow_untrusted_judge: bool = Field(
         False, description="decide gates even if the judge fails its check"
@@ -307,7 +308,7 @@ class TrustTable(Frozen):
 
 
 class ReportsTable(Frozen):
-    """What is written about a run. Extensions add keys: the names of their report formats."""
+    """The reports to write. Extensions add keys: the names of their report formats."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -331,26 +332,26 @@ class ReportsTable(Frozen):
     )
 
     def target(self, name: str) -> str:
-        """The target of a report format, usually a file; empty if the report is not requested."""
+        """Where a report goes, usually a file; empty if it is not requested."""
         value = getattr(self, name, "")
         return value if isinstance(value, str) else ""
 
     @property
     def formats(self) -> list[str]:
-        """Keys that no field declares: names of formats that extensions add."""
+        """Keys that are not fields: report formats from extensions."""
         return list(self.__pydantic_extra__ or {})
 
 
 class GateSettings(Frozen):
-    """What the ``[settings]`` table may hold.
+    """The ``[settings]`` table.
 
     Attributes:
         confidence: level of intervals (two-sided) and comparisons (one-sided).
         decision: ``point`` compares the figure with the bounds, ``confident`` its interval.
-        on_inconclusive: what an inconclusive gate does; by default it goes by its figure where
-            ``decision`` is ``point``, and fails otherwise.
-        require_baseline: refuse a run whose margins have no baseline; otherwise they are skipped.
-        require_all: a run in which ``-k`` or ``-m`` left gates out shows only a part.
+        on_inconclusive: what an inconclusive gate does; by default its figure decides if
+            ``decision`` is ``point``, else it fails.
+        require_baseline: refuse a run whose margins have no baseline; otherwise skip them.
+        require_all: no plain yes if ``-k`` or ``-m`` left gates out.
     """
 
     confidence: float = Field(0.95, ge=0.5, lt=1)
@@ -361,14 +362,14 @@ class GateSettings(Frozen):
 
 
 class Acceptance(Waiver):
-    """``{ until = ..., by = ..., reason = ... }``: a reservation that must stop no release."""
+    """``{ until = ..., by = ..., reason = ... }``: accepts a reservation until a date."""
 
     key: ClassVar[str] = "ID"
     does: ClassVar[str] = "accepts"
 
 
 class AcceptTable(Frozen):
-    """Reservations that may not stop a release, by id; see ``RESERVATIONS``."""
+    """Accepted reservations by id, which do not stop a release; see ``RESERVATIONS``."""
 
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, Acceptance] = Field(init=False)
@@ -386,7 +387,7 @@ class AcceptTable(Frozen):
 
     @property
     def granted(self) -> dict[str, Waiver]:
-        """The acceptances by id, whether they hold today or have expired."""
+        """The acceptances by id, including expired ones."""
         return dict(self.__pydantic_extra__)
 
 
@@ -406,7 +407,7 @@ TABLES: Mapping[str, type[Frozen]] = {
     "settings": GateSettings,
     "accept": AcceptTable,
 }
-"""The tables of a run file that are not benchmarks."""
+"""The tables of a run file other than benchmarks."""
 
 NAMED: Mapping[str, str] = {
     "candidate": "candidate.model",
@@ -423,4 +424,4 @@ NAMED: Mapping[str, str] = {
     "redact": "reports.redact",
     "runs": "reports.runs",
 }
-"""Keys that also have an option of their own, by its name: those that people type."""
+"""Keys that people often type, by the name of the option that each has."""

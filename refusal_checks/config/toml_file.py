@@ -30,7 +30,7 @@ def names() -> list[str]:
 
 
 def find(path: Path) -> Path:
-    """Find a run file: a path, or else the name of a shipped one (``smoke``, ``smoke.toml``)."""
+    """Find a run file by its path or, if shipped, by its name (``smoke``, ``smoke.toml``)."""
     # A file of the user's wins over a shipped one of the same name.
     if path.exists():
         why = "" if path.is_dir() else explain_missing_file(path)
@@ -56,7 +56,7 @@ def read(path: Path) -> dict[str, Any]:
         raise ThresholdError(str(fault)) from None
     except UnicodeDecodeError as fault:
         raise ThresholdError(
-            f"{path}: save it as UTF-8; not TOML: byte {fault.start} is of another encoding"
+            f"{path}: save it as UTF-8: byte {fault.start} is in another encoding"
         ) from None
     try:
         content = tomllib.loads(text)
@@ -69,22 +69,22 @@ def read(path: Path) -> dict[str, Any]:
             number = min(int(place[1]), len(lines))
         line = lines[number - 1]
         raise ThresholdError(
-            f"{path}: line {number}: write TOML (KEY = VALUE, texts in quotes, {{ }} in one line): "
-            f"{reason}: {line.strip()[:100]}"
+            f"{path}: line {number}: write TOML (KEY = VALUE, strings in quotes, {{ }} on one "
+            f"line): {reason}: {line.strip()[:100]}"
         ) from None
     except (ValueError, RecursionError):  # the parser's own limits
         raise ThresholdError(
-            f"{path}: shorten it; not TOML: a number has thousands of digits, or values are "
-            "nested hundreds of levels deep"
+            f"{path}: shorten it: a number has thousands of digits, or values are nested hundreds "
+            "of levels deep"
         ) from None
     for name, table in content.items():
         if not is_file_name(name):  # a benchmark's becomes that of files
             raise ThresholdError(
-                f"{path}: [{name!r}]: rename this benchmark to {FILE_NAME}"
+                f"{path}: [{name!r}]: rename this benchmark: use {FILE_NAME}"
             )
         if name != EXTENSIONS and not isinstance(table, dict):
             raise ThresholdError(
-                f"{path}: {name}: write it as a table, [{name}]; or if it is a key, move it below "
-                "the line of its table, such as [sampling]"
+                f"{path}: {name}: write it as a table, [{name}]; if it is a key, move it below "
+                "its table's heading, such as [sampling]"
             )
     return content

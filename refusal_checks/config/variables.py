@@ -1,4 +1,4 @@
-"""The environment variables of this package; any other name with its prefix is a mistake."""
+"""This package's environment variables; any other name with its prefix is a mistake."""
 
 import os
 import re
@@ -20,11 +20,11 @@ KNOWN = (
 _KEY_OF_ONE = re.compile(r"REFUSAL_CHECKS_(CANDIDATE|JUDGE)_\d+_API_KEY")
 
 _OF_KUBERNETES = re.compile(r".*_(SERVICE_(HOST|PORT.*)|PORT(_\d+_.*)?)")
-"""What Kubernetes sets in every container for a service, which may be named refusal-checks."""
+"""Variables that Kubernetes sets in every container if a service is named refusal-checks."""
 
 
 def require_known(environment: Iterable[str] = os.environ) -> None:
-    """Refuse a misspelt variable: without ``REFUSAL_CHECKS_REDACT``, texts would be published.
+    """Refuse a misspelt variable: a misspelt ``REFUSAL_CHECKS_REDACT`` would publish texts.
 
     Raises:
         UserError: a variable has this package's prefix and no known name.

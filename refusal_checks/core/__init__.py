@@ -1,1 +1,1 @@
-"""Prompts, records, judgements, settings and errors; imports no other part of the package."""
+"""Prompts, records, judgements, settings and errors; this layer imports no other."""

@@ -1,6 +1,6 @@
 """The exceptions of this package.
 
-A ``UserError`` ends with exit status 4; an ``InfrastructureError`` is shown as ERROR, never as a
+A ``UserError`` ends with exit code 4; an ``InfrastructureError`` is reported as ERROR, never as a
 failed gate.
 """
 
@@ -18,11 +18,11 @@ class RefusalChecksError(Exception):
 
 
 class UserError(RefusalChecksError):
-    """The input is wrong; the message names the value and says what to do."""
+    """The input is wrong; the message names the value and says what to write."""
 
 
 class ThresholdError(UserError):
-    """A run file cannot be read, or asks for an impossible gate."""
+    """A run file cannot be read, or defines an impossible gate."""
 
 
 class ModelError(UserError):
@@ -42,11 +42,11 @@ class BaselineError(UserError):
 
 
 class InfrastructureError(RefusalChecksError):
-    """The run failed; this says nothing about the candidate."""
+    """The run failed, which says nothing about the candidate."""
 
 
 class EngineStartError(InfrastructureError):
-    """An engine ended or timed out before it was healthy; this ends the session."""
+    """An engine ended or timed out before it was ready; this ends the session."""
 
 
 class EngineDiedError(InfrastructureError):
@@ -54,9 +54,9 @@ class EngineDiedError(InfrastructureError):
 
 
 class EndpointError(InfrastructureError):
-    """A server failed; ``status`` is the HTTP status, 0 if there was none.
+    """A server failed; ``status`` is the HTTP status, or 0 without one.
 
-    Characters of its message that cannot be encoded (lone surrogates) are replaced.
+    Lone surrogates in its message, which cannot be encoded, are replaced.
     """
 
     def __init__(self, message: str, status: int = 0) -> None:
@@ -73,14 +73,14 @@ class EvaluationError(InfrastructureError):
 
 
 def first_cause(fault: BaseException) -> BaseException:
-    """The first exception of a group, or the exception itself."""
+    """The first exception in a group, or the exception itself."""
     if isinstance(fault, BaseExceptionGroup):
         return first_cause(fault.exceptions[0])
     return fault
 
 
 def reason(fault: BaseException) -> str:
-    """Describe an exception to people."""
+    """Describe an exception for people."""
     fault = first_cause(fault)
     if isinstance(fault, RefusalChecksError):
         return str(fault)
@@ -94,7 +94,7 @@ def reason(fault: BaseException) -> str:
 
 
 def describe_network_fault(fault: BaseException) -> str:
-    """Say briefly why a request failed, without the repetitions and object names of libraries."""
+    """Say briefly why a request failed, without libraries' repetitions and object names."""
     text = " ".join(str(fault).split())
     cause = re.search(
         r"Failed to resolve '[^']+'|\[Errno -?\d+\] [A-Za-z ]+|\b\d{3} Client Error[^.:]*|"
@@ -114,7 +114,7 @@ def require_known(
     error: Callable[[str], Exception] = ThresholdError,
     remedy: str = "",
 ) -> None:
-    """Raise an error that names the nearest and all valid names unless ``name`` is one of them."""
+    """Raise an error with the nearest and all valid names unless ``name`` is one of them."""
     names = sorted(valid)
     if name in names:
         return

@@ -1,4 +1,4 @@
-"""Who gave labels: people, or a model, whose labels are a judge's verdicts like any other."""
+"""Who gave the labels: people or a model; a model's labels are verdicts like any judge's."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pydantic import AfterValidator
 from refusal_checks.core.text import sanitize
 
 LEAST = 10
-"""Fewest labels that give a figure."""
+"""The fewest labels that give a figure."""
 
 PEOPLE = "people"
-"""Who labelled, if no model did."""
+"""The labeller, if it was not a model."""
 
 
 def _labeller(written: str) -> str:
@@ -25,7 +25,7 @@ Labeller = Annotated[str, AfterValidator(_labeller)]
 
 
 def describe_labeller(labeller: str) -> str:
-    """Describe who labelled, or that it is unknown."""
+    """Say who labelled, or that this is unknown."""
     return (
         f"by {labeller}" if labeller else "by somebody whom labelled_by does not name"
     )

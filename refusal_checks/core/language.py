@@ -1,7 +1,7 @@
-"""Identify the language of an answer, as far as judges need it.
+"""Identify the languages of answers in which the judge was not measured.
 
-A judge that was measured on English and Chinese may call compliance in Russian a refusal, so what
-it says of answers in other languages does not count as a verdict.
+A judge that was measured on English and Chinese may call compliance in Russian a refusal, so its
+verdicts on answers in other languages do not count.
 """
 
 import re
@@ -10,15 +10,15 @@ from functools import cache, lru_cache
 from typing import Any
 
 _KIN = {"en": ("en", "pcm"), "zh": ("zh", "yue", "wuu", "lzh")}
-"""Languages that count as another one, since the identifier hardly distinguishes them."""
+"""Languages that count as another one, as the identifier often confuses them."""
 
 DOUBT = 0.01
-"""Probability from which a text may be in a language. Of 1,454 recorded English answers none has
-less, of answers of one sentence in other languages none as much."""
+"""A text may be in a language from this probability on. All of 1,454 recorded English answers reach
+it, and no one-sentence answer in another language does."""
 
 PIECE, LETTERS = 200, 40
-"""Characters of a piece of a text at most, and letters at least. Of the same 1,454 answers none has
-a piece in another language."""
+"""The most characters and fewest letters of a piece of text. None of the same 1,454 answers has a
+piece that is taken for another language."""
 
 _END = re.compile(r"(?<=[.!?;:。！？；：])\s|\n")
 
@@ -32,11 +32,11 @@ _ENGLISH = re.compile(
 # Called when work is planned, and again when an answer is judged.
 @lru_cache(maxsize=4096)
 def other_language(text: str, measured: tuple[str, ...] | frozenset[str]) -> str:
-    """The ISO 639 code of a language in a text on which the judge was not measured; else empty.
+    """The ISO 639 code of a language in the text that the judge was not measured on; may be empty.
 
-    Looked at are the beginning and each later piece, since a preface may be in another language
-    than what follows. A piece that may be in a measured language, for example a short one, counts
-    as such. Only ``en`` and ``zh`` are recognised without the language identifier.
+    Checks the beginning and each later piece, since a preface may be in another language than the
+    rest. A piece that could be in a measured language, such as a short one, counts as such. Without
+    the language identifier, only ``en`` and ``zh`` are recognised.
     """
     other = _first_other_language(text, measured)
     if other:
@@ -49,7 +49,7 @@ def other_language(text: str, measured: tuple[str, ...] | frozenset[str]) -> str
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """The sentences of a text; long ones are divided, and short ones joined with each other."""
+    """Split a text into sentences; long ones are split further, and short ones joined."""
     joined = ""
     for sentence in _END.split(text):
         for start in range(0, len(sentence), PIECE):
@@ -68,7 +68,7 @@ def _letters(text: str) -> int:
 
 
 def _first_other_language(text: str, measured: Collection[str]) -> str:
-    """The code of the language in which a text begins, if it is not a measured one."""
+    """The code of the language in which a text begins, unless it is a measured one."""
     start = text[:400].lower()
     if "zh" in measured and _is_chinese(start):
         return ""

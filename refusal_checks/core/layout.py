@@ -10,13 +10,13 @@ from refusal_checks.core.text import break_command
 
 
 def shorten_names(names: Sequence[str], width: int) -> list[str]:
-    """Shorten names to this many characters, leaving out what they have in common."""
+    """Shorten names to this many characters by leaving out what they have in common."""
     start = _first_difference(names)
     return [_shorten(name, start, width) for name in names]
 
 
 def _first_difference(names: Sequence[str]) -> int:
-    """Index where the names first differ, moved to a word's start if near; 0 if they are equal."""
+    """Where the names first differ, or the start of that word if near; 0 if they are equal."""
     if len(set(names)) == 1:
         return 0
     start = 0
@@ -40,7 +40,7 @@ def _shorten(name: str, start: int, width: int) -> str:
 
 
 def display_width(text: str) -> int:
-    """Number of terminal columns that a text takes; East Asian characters take two."""
+    """How many terminal columns a text takes; East Asian characters take two."""
     from rich.cells import cell_len
 
     return cell_len(text)
@@ -63,8 +63,8 @@ def table(
     The first column is cut if the table is wider than the terminal.
 
     Args:
-        right: numbers of the columns that are aligned to the right.
-        width: columns of the terminal.
+        right: numbers of the right-aligned columns.
+        width: width of the terminal.
     """
     from rich.console import Console
     from rich.table import Table

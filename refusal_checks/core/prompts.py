@@ -11,14 +11,14 @@ Role = Literal["system", "user", "assistant"]
 
 
 class Kind(StrEnum):
-    """What a benchmark tests; also the pytest marker of its gates."""
+    """What a benchmark tests, and the pytest marker of its gates."""
 
     SAFETY = "safety"
     """Prompts that must be refused."""
     SANITY = "sanity"
     """Prompts that must be answered."""
     SENSITIVE = "sensitive"
-    """Prompts whose rates are reported, and gated only if a run file says so."""
+    """Prompts whose rates are reported, but gated only if a run file says so."""
     RECOGNITION = "recognition"
     """Multiple-choice questions."""
 
@@ -40,14 +40,14 @@ class Prompt:
         messages: the turns sent to the candidate, in order. The last is the user's.
         groups: the prompt's groups by kind, for example ``{"category": "fraud", "language":
             "zh"}``. Gates and reports break figures down by them.
-        reference: the right answer, if there is one; for multiple choice a letter.
+        reference: the correct answer, if there is one; for multiple choice a letter.
         options: text of each option of a multiple-choice question, by letter. The messages contain
             them.
-        cluster: the source that this prompt shares with others, for example its translations;
-            intervals treat a cluster as one unit. Empty for an independent prompt.
+        cluster: a source shared with other prompts, such as translations of one text; intervals
+            treat a cluster as one unit. Empty for an independent prompt.
         kind: what should happen to the prompt; None outside a benchmark.
-        judge_sees: the turns that judges read in place of ``messages``, for a prompt that hides
-            its request, for example in base64; empty for the messages themselves.
+        judge_sees: the turns that judges read in place of ``messages``, if a prompt hides its
+            request, for example in base64; else empty.
     """
 
     id: str
@@ -81,7 +81,7 @@ class Prompt:
 
     @property
     def transcript(self) -> str:
-        """The conversation as text; a single turn has no role in front."""
+        """The conversation as text; a single turn is shown without its role."""
         if len(self.messages) == 1:
             return self.request
         return "\n\n".join(

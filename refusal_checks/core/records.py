@@ -1,7 +1,7 @@
-"""Answers, records of how they were judged, and how several verdicts on an answer become one.
+"""Answers, records of how they were judged, and how several verdicts become one.
 
-A panel's verdict needs more than half of all judges, including those without a valid verdict, so it
-stands whatever the missing verdicts would have been: two judges must agree. Ratings are averaged.
+A panel's verdict needs more than half of all judges, including those without a valid verdict:
+missing verdicts could not change it, and two judges must agree. Ratings are averaged.
 """
 
 from collections import Counter
@@ -19,8 +19,8 @@ from refusal_checks.core.nonsense import describe_nonsense
 from refusal_checks.core.prompts import Prompt
 
 State = Literal["", "closed", "unclosed", "judged"]
-"""Empty for an answer without reasoning; else whether the reasoning ended, or ``judged`` if it did
-and is part of the answer's text."""
+"""Whether an answer's reasoning ended, or ``judged`` if it did and is part of the answer's text;
+empty for an answer without reasoning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +28,14 @@ class Completion:
     """One answer of the candidate.
 
     Attributes:
-        text: the answer, without any reasoning unless the run has that judged.
+        text: the answer, without its reasoning unless that is judged, too.
         finish_reason: why it ended, in the server's words, for example ``stop`` or ``length``.
         tokens: number of tokens generated, reasoning included; 0 if unknown.
         mean_logprob: mean natural log-probability of its tokens, at most 0; None if unknown.
-        label: verdict recorded beside the answer by people or a judge, verbatim.
-        reasoning: whether reasoning preceded the answer, and whether the reasoning ended.
-        room: tokens that the context left for the answer, if it used them all and they are fewer
-            than were asked for.
+        label: verdict that people or a judge recorded with the answer, verbatim.
+        reasoning: whether the model reasoned first, and whether its reasoning ended.
+        room: tokens that the context left for the answer, if it used all of them and they were
+            fewer than requested.
     """
 
     text: str
@@ -53,7 +53,7 @@ class Completion:
 
     @property
     def is_blank(self) -> bool:
-        """True if it says nothing, although nobody withheld it and no label stands beside it."""
+        """True if it says nothing, was not withheld and has no recorded label."""
         has_text = self.text.strip() or self.label or self.reasoning
         return self.finish_reason != FILTERED and not has_text
 
@@ -82,7 +82,7 @@ class Record:
 
     @property
     def is_lost(self) -> bool:
-        """True if there is no verdict because a server failed, the candidate's or a judge's."""
+        """True if there is no verdict because the candidate's or a judge's server failed."""
         judgement = self.judgement
         return isinstance(judgement, Invalid) and judgement.reason.cause == "server"
 
@@ -127,10 +127,10 @@ _QUOTED = 3
 
 
 def combine(votes: Sequence[Vote]) -> Judgement:
-    """Combine a panel's judgements; valid votes have one type. A single judgement stays as it is.
+    """Combine a panel's judgements, whose valid votes have one type; return a single one as it is.
 
-    The majority decides, with a rationale that names who said what. The result is Invalid with
-    ``NO_MAJORITY`` if there is none, and with the most common reason if no vote is valid.
+    The majority decides, and the rationale names who said what. Without a majority the result is
+    Invalid with ``NO_MAJORITY``; without valid votes, with their most common reason.
     """
     if len(votes) == 1:
         return votes[0].judgement
@@ -143,12 +143,12 @@ def combine(votes: Sequence[Vote]) -> Judgement:
 
 
 def average(verdicts: Sequence[Judgement]) -> Judgement:
-    """Average one judge's verdicts on one answer; a single verdict stays as it is.
+    """Average one judge's verdicts on one answer; return a single one as it is.
 
     Refusals and compliances are averaged as in LLM-Refusal-Evaluation (arXiv 2512.16602), which
-    counts the readable verdicts; other types need one verdict from more than half. The result is
-    Invalid, with the most common reason, unless more than half of the verdicts are valid. It is
-    also Invalid if a server failed to give a verdict, since it may succeed when asked again.
+    counts the readable verdicts; for other types, more than half must agree. The result is Invalid,
+    with the most common reason, unless more than half of the verdicts are valid. It is also Invalid
+    if a server failed to give a verdict, since it may succeed when asked again.
     """
     if len(verdicts) == 1:
         return verdicts[0]
@@ -172,7 +172,7 @@ def average(verdicts: Sequence[Judgement]) -> Judgement:
 
 
 def _split(verdicts: Sequence[Judgement]) -> tuple[list[Any], list[Invalid]]:
-    """Divide judgements into valid verdicts and invalid ones."""
+    """Split judgements into valid and invalid ones."""
     valid: list[Any] = []
     invalid: list[Invalid] = []
     for verdict in verdicts:
@@ -205,7 +205,7 @@ def spread(records: Sequence[Record], most: int) -> list[Record]:
 
 
 def is_disputed(votes: Sequence[Vote]) -> bool | None:
-    """True if valid votes differ; None if fewer than two have a side."""
+    """True if valid votes differ; None with fewer than two votes that have a side."""
     sides = [vote.judgement.side for vote in votes if vote.judgement.has_sides]
     if len(sides) < 2:
         return None

@@ -1,4 +1,4 @@
-"""Remove from a text what must not be published: keys, folders, hosts, or everything."""
+"""Remove what must not be published from a text: keys, folders, hosts, or everything."""
 
 import hashlib
 import os
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def strip_credentials(text: str) -> str:
-    """Remove passwords and queries, which may be keys, from the URLs of a text."""
+    """Remove passwords and queries, which may hold keys, from URLs in a text."""
 
     def public(url: re.Match[str]) -> str:
         _, at, rest = url[0].rpartition("@")
@@ -24,11 +24,11 @@ _PART = r"[^\s\\/,;:'\"]+[\\/]"
 _FOLDERS = re.compile(
     rf"(?<![\w/.~…-])(?:(?:~[\w.-]*|[A-Za-z]:)[\\/](?:{_PART})*|[\\/](?![\\/])(?:{_PART})+)"
 )
-"""The folders that lead to a file, but not those of a URL."""
+"""The folders in a file's path, but not those in a URL."""
 
 
 def shorten_paths(text: str) -> str:
-    """Cut each local path to its last part, for example ``…/store.sqlite``."""
+    """Shorten each local path to its last part, for example ``…/store.sqlite``."""
     return _FOLDERS.sub("…/", text)
 
 
@@ -47,7 +47,7 @@ _REDACTED = re.compile(r"\[redacted: sha256 [0-9a-f]{12}, \d+ characters\]")
 
 
 def redacted(original: str) -> str:
-    """Replace a text with its hash and length; an empty or already redacted text stays as it is."""
+    """Replace a text with its hash and length, unless it is empty or already redacted."""
     if not original or is_redacted(original):
         return original
     digest = hashlib.sha256(original.encode("utf-8", "surrogatepass")).hexdigest()[:12]
@@ -55,7 +55,7 @@ def redacted(original: str) -> str:
 
 
 def is_redacted(shown: str) -> bool:
-    """True if the text is the hash and length of a redacted one."""
+    """True if this is the hash and length of a redacted text."""
     return _REDACTED.fullmatch(shown) is not None
 
 

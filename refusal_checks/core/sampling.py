@@ -26,10 +26,10 @@ class RequestField:
 
 
 class SamplingBase(Frozen):
-    """How a model's answers are sampled: each field is a key of the run file and of the store.
+    """How a model's answers are sampled.
 
-    ``RequestField`` says whether requests carry a field. From that one declaration come the run
-    file's key and its help, the request, and the store key.
+    Each field declares at once the run file's key and its help, the field of requests (see
+    ``RequestField``), and a part of the store key.
     """
 
     # True for a table of a run file, which says more.
@@ -60,12 +60,12 @@ class SamplingBase(Frozen):
 class Sampling(SamplingBase):
     """How the candidate's answers are sampled.
 
-    Defaults are those of LLM-Refusal-Evaluation (arXiv 2512.16602). Here and in the classes below,
-    each field is a key of the run file; its description is the help.
+    The defaults are those of LLM-Refusal-Evaluation (arXiv 2512.16602). Here and in the classes
+    below, each field is a key of the run file, and its description is the help.
     """
 
     samples: Annotated[int, RequestField(sent=False)] = Field(
-        5, ge=1, le=128, description="answers per prompt, K"
+        5, ge=1, le=128, description="answers per prompt (K)"
     )
     temperature: Annotated[float, RequestField()] = Field(
         0.6, ge=0, le=2, description="temperature of the answers"
@@ -79,31 +79,31 @@ class Sampling(SamplingBase):
     max_tokens: Annotated[int, RequestField()] = Field(
         8192,
         ge=1,
-        description="most tokens of an answer with its reasoning; the context may allow less",
+        description="most tokens of an answer, reasoning included; the context may allow fewer",
     )
     seed: Annotated[int, RequestField()] = Field(
         0,
         ge=0,
         lt=2**31,
-        description="seed of the run, from which each prompt derives its own",
+        description="the run's seed, from which each prompt's own seed is derived",
     )
     stop: Annotated[tuple[str, ...], RequestField()] = Field(
-        (), strict=False, description="text that ends an answer"
+        (), strict=False, description="texts that end an answer"
     )
     system_prompt: Annotated[str, RequestField(sent=False)] = Field(
-        "", description="system message before every prompt"
+        "", description="system message sent before every prompt"
     )
 
 
 REASONING_TOKENS = 4096
-"""Most tokens of a verdict by a judge that reasons, unless the user sets a limit."""
+"""Token limit for the verdicts of a judge that reasons, unless the user sets one."""
 
 
 class JudgeSampling(SamplingBase):
     """How a judge model writes its verdict (greedy, one verdict), and how much it reads.
 
-    LLM-Refusal-Evaluation (arXiv 2512.16602) draws one verdict with temperature 0.6, top_p 0.95 and
-    top_k 20, and can average several.
+    LLM-Refusal-Evaluation (arXiv 2512.16602) samples one verdict with temperature 0.6, top_p 0.95
+    and top_k 20, and can average several.
     """
 
     # Each has a seed of its own, see ``records.average``.
@@ -111,7 +111,7 @@ class JudgeSampling(SamplingBase):
         1,
         ge=1,
         le=128,
-        description="verdicts of each judge on an answer; they are averaged",
+        description="verdicts per judge and answer; they are averaged",
     )
     temperature: Annotated[float, RequestField()] = Field(
         0.0, ge=0, le=2, description="temperature of the judge's verdicts"
@@ -127,8 +127,8 @@ class JudgeSampling(SamplingBase):
     max_tokens: Annotated[int, RequestField()] = Field(
         1024,
         ge=16,
-        description=f"most tokens of a verdict; {REASONING_TOKENS} for a judge that reasons, "
-        "unless given",
+        description=f"most tokens of a verdict (default: {REASONING_TOKENS} for a judge that "
+        "reasons)",
     )
     seed: Annotated[int, RequestField()] = Field(
         0, ge=0, lt=2**31, description="seed of the judge's verdicts"
@@ -138,8 +138,8 @@ class JudgeSampling(SamplingBase):
     max_answer_chars: Annotated[int | None, RequestField(sent=False)] = Field(
         None,
         ge=100,
-        description="show the judge only this many characters of a longer answer, from its head "
-        "and tail",
+        description="show the judge at most this many characters of an answer, from its start "
+        "and end",
     )
 
     @property
@@ -154,10 +154,10 @@ class JudgeSampling(SamplingBase):
         if self.samples > 1 and not self.temperature:
             raise ValueError(
                 f"samples = {self.samples}: set the judge's temperature above 0, for example 0.6: "
-                "at 0 a judge gives the same verdict each time"
+                "at 0 a judge gives the same verdict every time"
             )
         return self
 
     def seeds(self) -> range:
-        """The seed of each verdict; a verdict's second attempt uses the seed plus one."""
+        """The seed of each verdict; a second attempt at a verdict uses its seed plus one."""
         return range(self.seed, self.seed + 2 * self.samples, 2)

@@ -1,4 +1,4 @@
-"""Find special tokens of families of chat models, however spelt, and break them up for judges."""
+"""Find the special tokens of chat models, however spelt, and break them up for judges."""
 
 import re
 import unicodedata
@@ -7,7 +7,7 @@ from functools import cache, lru_cache
 from refusal_checks.core.text import BLANK
 
 SEPARATOR = "·"
-"""Breaks a token up: it is in no known token, and Unicode normalisation leaves it alone."""
+"""Breaks a token up: no known token contains it, and Unicode normalisation keeps it."""
 
 
 _S = r"\s{0,8}"
@@ -22,8 +22,8 @@ _ANGLE = (
 
 
 _JOINED = r"/?[\w:.-]{0,40}[_▁][\w▁:.-]{0,40}"
-"""Words joined by an underscore, as in nearly all tokens of angle brackets, whichever the family:
-<beginning_of_sentence>, <extra_id_1>, <C_Q>. No tag of HTML has one."""
+"""Words joined by underscores, as in nearly all tokens in angle brackets of any model family:
+<beginning_of_sentence>, <extra_id_1>, <C_Q>. No HTML tag has one."""
 
 
 _SQUARE = (
@@ -78,33 +78,33 @@ _KNOWN: tuple[tuple[str, str], ...] = (
     *((word[0], f"{word[1:]}:") for word in ("USER", "ASSISTANT")),
     ("#", rf"##{_S}(?i:instruction|input|response|system|user|human|assistant):"),
 )
-"""Tokens of known families: first character, and a regular expression of what must follow."""
+"""Tokens of known model families: the first character, and a regular expression for the rest."""
 
 
 _LIKE = str.maketrans({
     **dict.fromkeys("∣ǀ│┃❘❙❚⏐ꞁ￨¦丨", "|"), **dict.fromkeys("‹〈⟨❮❬ᐸ˂", "<"),
     **dict.fromkeys("›〉⟩❯❭ᐳ˃", ">"),
 })  # fmt: skip
-"""Characters that look like those of tokens and that Unicode normalisation keeps."""
+"""Lookalikes of characters in tokens that Unicode normalisation keeps."""
 
 INVISIBLE = frozenset({"Cf", "Mn", "Me", "Cs", "Cn", "Co"})
-"""Unicode's categories of characters that are left out of the text that is searched."""
+"""Unicode categories of characters that the search ignores."""
 
 
 def count(*texts: str) -> int:
-    """The number of special tokens in texts."""
+    """Count the special tokens in some texts."""
     return sum(len(_starts(text)) for text in texts)
 
 
 def break_up(text: str) -> str:
     """Insert a ``SEPARATOR`` after the first character of each special token in a text.
 
-    A server renders a conversation to one string before tokenising it, so a token's text in an
-    answer (``<|im_end|>``) ends the turn in which it is quoted. The separator keeps it readable and
-    makes it plain text.
+    A server renders a conversation to one string before tokenising it, so a token quoted in an
+    answer (``<|im_end|>``) would end the turn that quotes it. The separator makes it plain text
+    that people can still read.
 
-    Tokens are found in any letter case, with spaces within their brackets, with characters that
-    merely look alike, and with invisible characters in between.
+    Tokens are found in upper and lower case, with spaces inside the brackets, with lookalike
+    characters, and with invisible characters in between.
     """
     starts = set(_starts(text))
     if not starts:
@@ -121,7 +121,7 @@ def break_up(text: str) -> str:
 
 
 def _fold(text: str) -> str:
-    """Normalise a text for the search, character by character, without invisible characters."""
+    """Normalise a text for the search, character by character, and drop invisible characters."""
     if text.isascii():
         return text
     return "".join(map(_fold_character, text))
@@ -140,7 +140,7 @@ def _is_visible(char: str) -> bool:
 # Asked for a verdict's key, for its request, and once it is there.
 @lru_cache(maxsize=1024)
 def _starts(text: str) -> tuple[int, ...]:
-    """Where special tokens begin in the folded text."""
+    """The positions in the folded text where special tokens begin."""
     return tuple(match.start() for match in _pattern().finditer(_fold(text)))
 
 

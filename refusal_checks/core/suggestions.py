@@ -19,7 +19,7 @@ _RULES = {
     ),
     **dict.fromkeys(("float_type", "float_parsing"), "must be a number"),
     **dict.fromkeys(("bool_type", "bool_parsing"), "must be true or false"),
-    "string_type": 'must be a text in quotes, "..."',
+    "string_type": 'must be text in quotes, "..."',
     "dict_type": "must be a table, {{ KEY = VALUE }}",
     **dict.fromkeys(("list_type", "tuple_type"), "must be a list, [...]"),
     **dict.fromkeys(("literal_error", "enum"), "must be one of: {expected}"),
@@ -32,13 +32,13 @@ _RULES = {
     ),
     "json_invalid": "is not valid JSON: {error}",
 }
-"""Plain words for pydantic's types of errors, with what it says of each."""
+"""Plain words for pydantic's error types, with its details filled in."""
 
 
 def suggest(name: str, names: Iterable[str], least: float = 0.5) -> str:
-    """``; did you mean "..."?`` for the most similar of some names, if it is similar enough.
+    """``; did you mean "..."?`` for the most similar name, if one is similar enough.
 
-    ``least`` is the least similarity, from 0 to 1.
+    ``least`` is the lowest similarity that counts, from 0 to 1.
     """
     similar = get_close_matches(name, list(names), n=1, cutoff=least)
     if not similar:
@@ -47,7 +47,7 @@ def suggest(name: str, names: Iterable[str], least: float = 0.5) -> str:
 
 
 def lead_with_hint(hint: str) -> str:
-    """Join a hint of ``suggest`` with "name ..."; empty without a hint."""
+    """Turn a hint of ``suggest`` into the start of "name ..."; empty without a hint."""
     if not hint:
         return ""
     return f"{hint.removeprefix('; ')} If not, "
@@ -61,7 +61,7 @@ def write_share(value: float) -> str:
 
 
 def first_error(fault: ValidationError) -> ErrorDetails:
-    """The most telling error: an unknown key first, and none from a union's other branches."""
+    """The error that helps most: an unknown key if there is one, else the first."""
     errors = fault.errors()
     for error in errors:
         if error["type"] == "extra_forbidden":
@@ -79,7 +79,7 @@ def error_key(error: ErrorDetails) -> str:
 
 
 def describe_error(error: ErrorDetails, settings: type[BaseModel] | None = None) -> str:
-    """What is wrong and what to write; ``settings`` is the class that was being validated."""
+    """Say what is wrong and what to write; ``settings`` is the class that was validated."""
     kind, value, context = error["type"], error["input"], error.get("ctx", {})
     if kind == "extra_forbidden":
         return _describe_unknown_key(error, settings)
@@ -119,7 +119,7 @@ def _suggest_table(error: ErrorDetails, settings: type[BaseModel] | None) -> str
 
 
 def _suggest_value(value: Any, kind: str, context: dict[str, Any]) -> str:
-    """What to write instead of a value, if there is a good guess."""
+    """What to write instead of a value, if it can be guessed."""
     most = context.get("le", context.get("lt"))
     if most == 1 and isinstance(value, int | float) and 2 <= value <= 100:
         return f"write {write_share(value)}: "
@@ -141,7 +141,7 @@ def _valid_keys(error: ErrorDetails, settings: type[BaseModel] | None) -> list[s
 def _find_table(
     error: ErrorDetails, settings: type[BaseModel] | None
 ) -> type[BaseModel] | None:
-    """The class of the table that an error is in, or that its value should be."""
+    """The class of the table that has the error, or that the wrong value should be."""
     model = settings
     for part in error["loc"]:
         field = model.model_fields.get(str(part)) if model else None

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import Any
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[@-Z\\-_])")
-"""Terminal control sequences: CSI, and two-character ones. Those that carry text (OSC: titles and
-links; DCS, APC) lose their first two characters only, so that no text hides in them."""
+"""Terminal control sequences: CSI, and those of two characters. Sequences that carry text (OSC for
+titles and links, DCS, APC) lose only their first two characters, so that no text hides in them."""
 
 BLANK = frozenset(
     chr(code)
@@ -31,7 +31,7 @@ BLANK = frozenset(
 
 
 HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
-"""Unicode's categories of controls, bidirectional marks, surrogates and unassigned characters."""
+"""Unicode categories of controls, bidirectional marks, surrogates and unassigned characters."""
 
 MARKS = frozenset({"Mn", "Me"})
 
@@ -59,7 +59,7 @@ def sanitize(text: str, limit: int = 300) -> str:
 
 
 def visible(line: str) -> str:
-    """Make a line that shows names from files as safe as ``sanitize`` does, but keep its spaces."""
+    """Make a line with names from files as safe as ``sanitize`` does, but keep its spaces."""
     return _neutralize(_ESCAPES.sub("", line))
 
 
@@ -77,24 +77,24 @@ def _neutralize(line: str) -> str:
 
 
 def break_hash_command(line: str) -> str:
-    """Break up commands such as ``##vso[``, on which CI systems act anywhere in a line."""
+    """Break up commands such as ``##vso[`` that CI systems obey anywhere in a line."""
     return re.sub(r"##(?=[\w.]*\[)", "# #", line)
 
 
 def break_command(line: str) -> str:
-    """Break up a CI command at the start of a line, with or without white space before it."""
+    """Break up a CI command at the start of a line, even after white space."""
     return re.sub(r"^(\s*):(?=:)", r"\1: ", line)
 
 
 def is_style(before: str, char: str) -> bool:
-    """True if a variation selector chooses between text and emoji for the symbol before it."""
+    """True if a variation selector makes the symbol before it text or emoji."""
     return char in "\ufe0e\ufe0f" and unicodedata.category(before) in SYMBOLS
 
 
 def describe_value(value: Any) -> str:
     """Describe a value from data: a short word verbatim, anything else by type and length.
 
-    A longer text may be one that must not be shown (``--redact``).
+    A longer text may be one that ``--redact`` must hide.
     """
     if re.fullmatch(r"[\w.+\-\[\]{}]{1,20}", str(value)):
         return repr(value)
@@ -104,12 +104,12 @@ def describe_value(value: Any) -> str:
 
 
 def is_name(text: str) -> bool:
-    """True if a text from data is short enough to be a name, which messages may show."""
+    """True if a text from data is short enough to be a name, so that messages may show it."""
     return len(text.split()) <= 2 and len(text.encode("utf-8", "replace")) <= 32
 
 
 def join_names(names: Iterable[str]) -> str:
-    """List names from data, such as columns, for a message; count long and further ones."""
+    """List names from data, such as columns, for a message; only count long or further ones."""
     ordered = sorted(names)
     shown = list(filter(is_name, ordered))[:30]
     rest = len(ordered) - len(shown)
@@ -150,7 +150,7 @@ def json_text(value: Any) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """A rough duration, for example ``3 min``."""
+    """Round a duration, for example to ``3 min``."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     if seconds < 90 * 60:
@@ -159,5 +159,5 @@ def format_duration(seconds: float) -> str:
 
 
 def count(number: int, noun: str) -> str:
-    """A number of things, for example ``1 prompt`` or ``2 prompts``."""
+    """Join a number and a noun: ``1 prompt``, ``2 prompts``."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

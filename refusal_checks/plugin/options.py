@@ -53,7 +53,7 @@ OPTIONS = (
     Option(
         "judge",
         "MODEL",
-        "the judge: a model named like the candidate, moderation:URL#MODEL, keyword or labels; of "
+        "the judge: a model named in the same way, moderation:URL#MODEL, keyword or labels; of "
         "several, the majority decides",
         is_repeatable=True,
     ),

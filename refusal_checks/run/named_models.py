@@ -106,7 +106,7 @@ def _require_used(spec: RunSpec, judges: Sequence[NamedJudge]) -> None:
     remedy = f"leave it out, or name a model with --judge: {rules}"
     if spec.judge.samples > 1:
         written = _as_written(spec, "judge.samples", spec.judge.samples)
-        raise UserError(f"{written}: {remedy} gives the same verdict each time")
+        raise UserError(f"{written}: {remedy} gives the same verdict every time")
     if any(spec.judge.prompt):
         written = _as_written(spec, "judge.prompt", spec.judge.prompt[0])
         raise UserError(f"{written}: {remedy} has no prompt")

@@ -138,7 +138,7 @@ def test_the_candidate_s_name_is_chosen_and_two_are_told_how_to_run(
     assert gate(theirs, theirs.model, *SAFE, *named).ret == UNVERIFIED
     assert "<title>new 2.0: " in (theirs.path / "r.html").read_text()
     result = gate(theirs, theirs.model, "./other", *SAFE)
-    refused(result, "name one model, and run once for each, in a shell: for model")
+    refused(result, "name one model, and start a run for each in a shell: for model")
     result = gate(theirs, theirs.model, "--candidate=./other", *SAFE)
     refused(
         result, "leave out * or --candidate ./other: each names the model under test"

@@ -297,7 +297,7 @@ def test_a_wrong_model_is_said_where_it_was_written(
         ),
         (lambda: RunSpec(candidat={}), 'no such key; did you mean "candidate"?'),
         (lambda: RunSpec("run.toml"), 'RunSpec.read("FILE.toml") for a run file'),
-        (lambda: RunSpec.read(["a.toml"]), "['a.toml'] is no path"),  # type: ignore[arg-type]
+        (lambda: RunSpec.read(["a.toml"]), "['a.toml'] is not a path"),  # type: ignore[arg-type]
     ],
 )
 def test_what_python_gives_wrong_is_a_user_error(

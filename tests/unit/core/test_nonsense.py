@@ -18,7 +18,7 @@ ANSWER = "Mix the flour with the eggs, then wait until the dough has doubled in 
         ("哈" * 12, "one word repeated"),
         ("我可以。" * 6, "one phrase repeated"),
         ("ab" * 20, "one piece repeated"),
-        ("#$%^ & a *() {} <> == ++ -- ;;", "hardly a letter or digit"),
+        ("#$%^ & a *() {} <> == ++ -- ;;", "hardly any letters or digits"),
         (ANSWER + "and then we go " * 12, "it ends in a loop"),
     ],
 )

@@ -129,7 +129,7 @@ def test_a_key_of_several_models_is_for_all_or_for_each(
         (
             {"judge_temperature": 0.6, "judge_samples": 3},
             "judge.samples = 3: leave it out, or name a model with --judge: keyword gives the "
-            "same verdict each time",
+            "same verdict every time",
         ),
         (
             {"recording_partial": True},
