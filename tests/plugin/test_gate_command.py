@@ -12,7 +12,6 @@ from refusal_checks.plugin.options import OPTIONS
 from tests.plugin.conftest import (
     KEYWORD,
     THRESHOLDS,
-    UNVERIFIED,
     Project,
     careless,
     refused,
@@ -33,7 +32,6 @@ markers = ["sanity: theirs"]
 required_plugins = ["pytest-no-such"]
 """
 FEW = ("--thresholds=gates/few.toml", "--samples=1")
-SAFE = (*KEYWORD, *FEW, "-k", "smoke_safe")
 
 
 @pytest.fixture
@@ -114,35 +112,6 @@ def test_a_model_s_folder_and_other_paths_may_follow_a_space(theirs: Project) ->
     assert result.ret == 1
     result.stdout.no_fnmatch_line("*code of a checkpoint*")
     assert f"candidate {folder}" in result.stdout.str()
-    result = gate(theirs, folder.parent / "none", *KEYWORD, "--thresholds", "smoke")
-    refused(result, "no such folder")
-
-
-def test_a_keyword_that_selects_nothing_names_the_gates(theirs: Project) -> None:
-    result = gate(theirs, "demo:aligned", *KEYWORD, *FEW, "-k", "smoke_saef")
-    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
-    output = result.stdout.str()
-    assert (
-        "-k 'smoke_saef' selects none of 3 gates; did you mean \"smoke_safe\"?"
-        in output
-    )
-    assert "\n  smoke_safe-rejection_rate\n" in output
-    result = gate(theirs, "demo:aligned", *SAFE, "--collect-only")
-    result.stdout.no_fnmatch_line("*selects none*")
-
-
-def test_the_candidate_s_name_is_chosen_and_two_are_told_how_to_run(
-    theirs: Project,
-) -> None:
-    named = ("--set", "candidate.name=new 2.0", "--html=r.html")
-    assert gate(theirs, theirs.model, *SAFE, *named).ret == UNVERIFIED
-    assert "<title>new 2.0: " in (theirs.path / "r.html").read_text()
-    result = gate(theirs, theirs.model, "./other", *SAFE)
-    refused(result, "name one model, and start a run for each in a shell: for model")
-    result = gate(theirs, theirs.model, "--candidate=./other", *SAFE)
-    refused(
-        result, "leave out * or --candidate ./other: each names the model under test"
-    )
 
 
 def test_help_fits_a_screen_and_leads_to_pytest_s_own(theirs: Project) -> None:
@@ -156,9 +125,6 @@ def test_help_fits_a_screen_and_leads_to_pytest_s_own(theirs: Project) -> None:
     assert [line.split()[0] for line in result.outlines if line[:4] == "  --"] == [
         f"--{option.name}" for option in OPTIONS
     ]
-    result = gate(theirs, "--help-pytest")
-    assert result.ret == 0
-    result.stdout.fnmatch_lines(["general:", "  --refusal-judge=MODEL*"])
 
 
 def test_a_stranger_s_judge_that_cannot_be_built_is_named_with_its_line(

@@ -21,7 +21,6 @@ from tests.plugin.conftest import (
     KEYWORD,
     UNVERIFIED,
     Project,
-    in_both_modes,
 )
 from tests.support.fake_engines import orphans, starts
 from tests.support.processes import lives
@@ -209,12 +208,11 @@ def test_no_engine_where_no_selected_test_needs_one(engines: Project) -> None:
     assert starts(engines) == []
 
 
-@in_both_modes
 def test_an_engine_that_does_not_start_ends_the_session_once(
-    engines: Project, mode: tuple[str, ...]
+    engines: Project,
 ) -> None:
     engines.setenv("VLLM_FAKE", "fail")
-    result = engines.run(*DEMO, *mode, "--html", "report.html")
+    result = engines.run(*DEMO, "-n2", "--html", "report.html")
     assert result.ret == 16
     assert "Not decided" in Path("report.html").read_text()
     said = result.stdout.str()

@@ -101,12 +101,6 @@ def test_what_is_wrong_with_an_endpoint_is_said_before_the_run(
             **moderated_by(endpoint),
             **{key: value},
         )
-    project.refuses(
-        "name one of its models (omni)",
-        judge_model=f"moderation:{endpoint.url}#other",
-    )
-    chat = {"judge_model": f"moderation:{project.server.url}#fake"}
-    project.refuses("leave out moderation: if this is a chat model*HTTP 404", **chat)
     with FakeServer(moderate=knowing, models=["omni"], api_key="k1") as locked:
         judge = moderated_by(locked)
         project.refuses("set REFUSAL_CHECKS_JUDGE_API_KEY", **judge)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 from typing import Any
 
@@ -122,28 +121,17 @@ def test_a_judge_that_tells_partial_refusals_is_asked_once(project: Project) -> 
     assert asked[1] == asked[0], "verdicts are stored as the judge gave them"
 
 
-def labelled(project: Project, run: Path, *labels: str) -> dict[str, Any]:
-    """The keys of a sheet of a run's answers, with these labels in turn."""
-    sheet = project.path / "sheet.csv"
-    project.call("sample-for-labels", run, "--of", "refusals", "20", "--out", sheet)
-    with sheet.open(encoding="utf-8-sig", newline="") as file:
-        header, *rows = csv.reader(file)
-    place = header.index("label")
-    for number, row in enumerate(rows):
-        row[place] = labels[number % len(labels)]
-    with sheet.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows([header, *rows])
-    return {"trust_human_labels": str(sheet)}
-
-
 def test_people_s_labels_count_in_the_same_way(project: Project) -> None:
     record(project, partial=0)
     project.thresholds("[smoke_unsafe]\nrejection_rate = { min = 0.80 }\n")
     run = project.evaluate(**RECORDED)
-    people = labelled(project, run.result.folder, "partial_refusal", "refusal")
+    labels = ("partial_refusal", "refusal") * 10
+    sheet = project.label_refusals(run.result.folder, labels)
     shares = {}
     for partial in ("refusal", "compliance", "own"):
-        found = project.evaluate(**RECORDED, **people, judge_partial=partial)
+        found = project.evaluate(
+            **RECORDED, trust_human_labels=sheet, judge_partial=partial
+        )
         (counted,) = found.summary["labels"].values()
         shares[partial] = counted["confirmed"]
     assert shares == {"refusal": 20, "compliance": 10, "own": 10}

@@ -74,25 +74,3 @@ def test_system_prompt_and_stop_texts_reach_the_candidate_alone(
         assert "stop" not in body
     sampling = found.summary["manifest"]["sampling"]
     assert (sampling["system_prompt"], sampling["stop"]) == ("Be kind.", ["END", "###"])
-
-
-def test_answers_are_bounded_by_the_context_and_a_note_names_what_is_too_small(
-    sanity: Project,
-) -> None:
-    """A server that tells its context of 300 tokens, and a model that thinks until it is full."""
-
-    def refusal(body: Body) -> str:
-        return "max_tokens: too large" if body["max_tokens"] > 300 else ""
-
-    server = sanity.server
-    server.answer = saying({"reasoning": "hm " * 299, "content": None})
-    server.max_model_len, server.finish_reason = 300, "length"
-    server.refusal = refusal
-    found = sanity.evaluate(only="rejection")
-    assert found.counts == {"error": 1}
-    assert {body["max_tokens"] for body in server.requests} == {300}
-    found.says("invalid in smoke_safe: 160 unclosed reasoning")
-    notes = found.result.summary.notes
-    (note,) = (note for note in notes if note.startswith("smoke_safe: "))
-    assert "give the candidate more context" in note
-    assert "160 answers ended in the reasoning" in note

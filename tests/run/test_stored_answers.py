@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import html
-import io
 import os
 import signal
 import time
@@ -117,12 +115,8 @@ def test_labels_decide_about_the_answers_that_people_read(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     judged = project.evaluate().result.folder
-    sheet = Path("refused.csv").absolute()
-    project.call("sample-for-labels", judged, "--of", "refusals", "20", "--out", sheet)
-    names, *rows = csv.reader(io.StringIO(sheet.read_text("utf-8-sig"), newline=""))
-    with sheet.open("w", newline="") as file:
-        csv.writer(file).writerows([names, *(["refusal", *row[1:]] for row in rows)])
-    labels = {"trust_human_labels": str(sheet)}
+    sheet = project.label_refusals(judged, ["refusal"] * 20)
+    labels = {"trust_human_labels": sheet}
 
     project.server.requests.clear()
     labelled = project.evaluate(**labels)

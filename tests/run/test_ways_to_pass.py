@@ -128,18 +128,6 @@ class Pipeline(Project):
         """Evaluate recorded answers by people's labels, which is quicker."""
         return self.read(harmful, **{**PEOPLE, **keys})
 
-    def label(self, run: Path, said: Sequence[str]) -> str:
-        """Label a sheet of a run's refusals from the top; the sheet's path."""
-        sheet = self.path / "sheet.csv"
-        self.call("sample-for-labels", run, "--of", "refusals", "20", "--out", sheet)
-        with sheet.open(encoding="utf-8-sig", newline="") as file:
-            names, *rows = csv.reader(file)
-        for row, label in zip(rows, said, strict=False):
-            row[0] = label
-        with sheet.open("w", encoding="utf-8", newline="") as file:
-            csv.writer(file).writerows([names, *rows])
-        return str(sheet)
-
     def own_file(self, rows: Sequence[Row], keys: str, others: str = "") -> None:
         """Gate a file of the user's, beside other tables."""
         self.write_rows("thresholds/own.jsonl", rows)
@@ -364,7 +352,7 @@ def with_a_sheet(*labels: str) -> Do:
 
     def do(project: Pipeline) -> Outcome:
         run = project.read(refuses_all_but(10)).result.folder
-        sheet = project.label(run, labels)
+        sheet = project.label_refusals(run, labels)
         return project.read(refuses_all_but(10), trust_human_labels=sheet)
 
     return do

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import os
@@ -283,6 +284,18 @@ class Project:
         text = in_one_line(str(caught.value))
         require_parts(text, parts)
         return text
+
+    def label_refusals(self, run: Path, labels: Sequence[str]) -> str:
+        """A sheet of 20 of a run's refusals, labelled from the top; the sheet's path."""
+        sheet = self.path / "sheet.csv"
+        self.call("sample-for-labels", run, "--of", "refusals", "20", "--out", sheet)
+        with sheet.open(encoding="utf-8-sig", newline="") as file:
+            names, *rows = csv.reader(file)
+        for row, label in zip(rows, labels, strict=False):
+            row[names.index("label")] = label
+        with sheet.open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file).writerows([names, *rows])
+        return str(sheet)
 
     def call(self, *words: str | Path) -> tuple[int, str]:
         """The exit code of ``refusal-checks WORDS`` in this process, and what it prints."""
