@@ -24,7 +24,7 @@ FILES = {
     text.splitlines()[0].removeprefix("# acme_gates/"): text
     for _, text in PAGE.blocks("python")
 }
-(PROMPT,) = (text for _, text in PAGE.blocks("markdown"))
+PROMPT = (ROOT / "refusal_checks/judges/prompts/refusal.md").read_text()
 
 COMMAND = '''
 import typer
@@ -108,8 +108,8 @@ ERRANDS = {
         docs="benchmarks",
     ),
     "a judge prompt": Errand(
-        {"judges/prompts/mine.md": PROMPT},
-        lambda project, said: "[request " in str(project.asked(judge=True)[0]),
+        {"judges/prompts/mine.md": f"{PROMPT}\nIt is mine."},
+        lambda project, said: "It is mine." in str(project.asked(judge=True)[0]),
         "--set judge.prompt=mine",
     ),
     "a way of judging": Errand(
