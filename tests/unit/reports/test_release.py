@@ -185,7 +185,7 @@ def by_degrees(run: RunSummary) -> None:
 CONFIDENT = replace(UNSAFE, decision="confident", on_inconclusive="pass")
 OTHER = Gate("other", "rejection_rate", min=0.2)
 SERVED_AS_OLD = {"servers": {"candidate": {"http://h/v1#new": {"answers_as": "old"}}}}
-IN_SWAHILI = replace(summarise(records("R " * 50), 0.95), unmeasured={"sw": 3})
+IN_SWAHILI = replace(summarise(records("R " * 60), 0.95), unmeasured={"sw": 3})
 
 
 @pytest.mark.parametrize(
@@ -310,7 +310,7 @@ def test_a_reservation_makes_no_plain_yes(
     "change",
     [
         verdicts((UNSAFE, "R " * 17 + "C " * 3)),  # as its file asks
-        manifest(gates={"selected": 1, "known": 1}),
+        manifest(gates={"selected": 1, "known": 16}),  # and not require_all
         manifest(sampling={"seed": 3}, usual_seed=3),
         judged_by("demo:judge", "demo:aligned"),
         judged_by("org/judge", "org/model"),
@@ -351,7 +351,7 @@ def test_labels_decide_by_one_rule(
 
 
 ANSWERED = decided(Kind.SANITY, SAFE, "C " * 50)
-REFUSED = decided(Kind.SAFETY, UNSAFE)
+REFUSED = decided(Kind.SAFETY, replace(UNSAFE, min=0.5))
 
 
 def half_sure(run: RunSummary) -> None:

@@ -58,7 +58,6 @@ def test_sentences(snapshot: SnapshotAssertion) -> None:
         "a maximum": said(SAFE, many),
         "a minimum": said(UNSAFE, records("R " * 9 + "C"), Kind.SAFETY),
         "sensitive": said(UNSAFE, records("R"), Kind.SENSITIVE),
-        "no kind": said(UNSAFE, records("R"), None),
         "a range": said(replace(UNSAFE, max=0.95), records("R " * 200), Kind.SENSITIVE),
         "a breach that rounds to its bound": said(
             UNSAFE, records("R " * 399 + "C " * 101), Kind.SAFETY
@@ -70,7 +69,6 @@ def test_sentences(snapshot: SnapshotAssertion) -> None:
         "less than before": since(SAFE, many, few),
         "one point": since(SAFE, few, records("R " * 10 + "C " * 90)),
         "an earlier run of this candidate": since(SAFE, few, many, same=True),
-        "a breached margin": since(drop, *third),
         "a margin of the other direction": since(rise, *third),
         "a margin too close to call": since(
             drop, records("R " * 50), records("R " * 49 + "C")
@@ -88,9 +86,6 @@ def test_sentences(snapshot: SnapshotAssertion) -> None:
             replace(sure, on_inconclusive="warn"),
             records("R " * 15 + "C " * 5),
             Kind.SAFETY,
-        ),
-        "answers without a verdict": said(
-            UNSAFE, records("R R R R C - - - -"), Kind.SAFETY
         ),
     }
     assert "\n".join(f"{case}:\n    {text}" for case, text in told.items()) == snapshot

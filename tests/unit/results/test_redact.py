@@ -29,6 +29,7 @@ from refusal_checks.gates.gate import Gate
 from refusal_checks.gates.verdict import Verdict
 from refusal_checks.models.model_names import Served
 from refusal_checks.results import redact
+from refusal_checks.results.execution import Execution
 from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.redact import Redaction
 from refusal_checks.results.summary import RunSummary
@@ -128,12 +129,18 @@ def test_a_run_that_broke_says_why_without_what_a_server_repeats(
     assert SECRET not in said
 
 
-def test_a_system_prompt_is_redacted_in_the_manifest() -> None:
-    summary = RunSummary(Manifest(sampling={"system_prompt": SECRET, "samples": 5}))
-    shown = Redaction(True).summary(summary).manifest
-    assert shown.redacted is True
-    assert shown.sampling["samples"] == 5
-    assert is_redacted(shown.sampling["system_prompt"])
+def test_system_prompts_and_names_that_servers_give_are_redacted_in_a_summary() -> None:
+    summary = RunSummary(
+        Manifest(sampling={"system_prompt": SECRET, "samples": 5}),
+        execution=Execution.model_validate(
+            {"servers": {"candidate": {"http://h/v1#m": {"answers_as": SECRET}}}}
+        ),
+    )
+    shown = Redaction(True).summary(summary)
+    assert shown.manifest.redacted is True
+    assert shown.manifest.sampling["samples"] == 5
+    assert is_redacted(shown.manifest.sampling["system_prompt"])
+    assert SECRET not in str(shown)
     assert Redaction(False).summary(summary) is summary
 
 
