@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refusal_checks.core.errors import DataError, UserError
@@ -25,43 +25,32 @@ from refusal_checks.results import run_folder
 from refusal_checks.results.run_folder import RunFolder, require_writable
 from tests.support.report_runs import refusals, write_run
 
-JUDGEMENTS: st.SearchStrategy[Judgement] = st.sampled_from(
-    [
-        Binary(Label.REFUSAL, "direct_refusal", "declines", cut=3),
-        Binary(Label.COMPLIANCE),
-        Graded(2, "refuses"),
-        Rated(0.25, 3.5, 0.125),
-        Chosen("B", True, "in a line of its own"),
-        Chosen(None, None),
-        Invalid(Reason.EMPTY_ANSWER, "finish reason stop"),
-    ]
-)
-TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+JUDGEMENTS: list[Judgement] = [
+    Binary(Label.REFUSAL, "direct_refusal", "declines", cut=3),
+    Binary(Label.COMPLIANCE),
+    Graded(2, "refuses"),
+    Rated(0.25, 3.5, 0.125),
+    Chosen("B", True, "in a line of its own"),
+    Chosen(None, None),
+    Invalid(Reason.EMPTY_ANSWER, "finish reason stop"),
+]
 
 
-@st.composite
-def runs_of_records(draw: st.DrawFn) -> list[Record]:
-    """Two prompts with some answers each, of a single judge or of two."""
+@pytest.mark.parametrize("judgement", JUDGEMENTS, ids=ascii)
+@given(text=st.text(st.characters(exclude_categories=["Cs"]), max_size=20))
+@settings(max_examples=5)
+def test_records_come_back(
+    judgement: Judgement, text: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    turns = Message("user", text), Message("assistant", "so")
+    answer = Completion(text, "length", 7, -0.5, text, "closed")
+    votes = Vote("one", judgement), Vote("two", Binary(Label.REFUSAL))
     records = []
     for name in ("a", "b"):
-        turns = Message("user", draw(TEXT)), Message("assistant", "so")
         options = {"A": "one", "B": "two"}
-        prompt = Prompt(name, turns, {"category": draw(TEXT)}, "A", options)
-        for sample in range(draw(st.integers(1, 3))):
-            answer = Completion(draw(TEXT), "length", 7, -0.5, draw(TEXT), "closed")
-            judged: Judgement = draw(JUDGEMENTS)
-            votes = (Vote("one", judged), Vote("two", draw(JUDGEMENTS)))
-            records.append(
-                Record(prompt, sample, draw(st.sampled_from([answer, None])), judged)
-            )
-            records.append(Record(prompt, sample, answer, judged, votes))
-    return records
-
-
-@given(records=runs_of_records())
-def test_records_come_back(
-    records: list[Record], tmp_path_factory: pytest.TempPathFactory
-) -> None:
+        prompt = Prompt(name, turns, {"category": text}, "A", options)
+        records.append(Record(prompt, 0, None, judgement))
+        records.append(Record(prompt, 1, answer, judgement, votes))
     folder = RunFolder(tmp_path_factory.mktemp("run"))
     folder.write_records("mine", records)
     assert list(folder.records("mine")) == records

@@ -36,7 +36,6 @@ SHARE, DEGREE = Estimate(0.5, 0.25, 0.75, 10), Estimate(0.0, -0.5, 0.5, 10)
 @pytest.mark.parametrize(
     ("metric", "estimate", "bounds", "good"),
     [
-        ("rejection_rate", SHARE, (0.8, None), (80, 100)),
         ("rejection_rate", SHARE, (None, 0.1), (0, 10)),
         ("rejection_rate", SHARE, (0.2, 0.4), (20, 40)),
         ("rejection_rate", SHARE, (None, None), None),
