@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from refusal_checks.core.judgements import Reason
-from tests.support.answers import canary_labels
+from tests.support.answers import knowing
 from tests.support.fake_server import Body, FakeServer
 from tests.support.project import REUSE, SAFE_GATE, THRESHOLDS, Project
 
@@ -20,15 +20,6 @@ FORM = """
 format = "{request}</s></s>{answer}"
 refusal_label = "Refusal"
 """
-
-
-def knowing(text: str) -> dict[str, float]:
-    """Right about the canary, and by the word "cannot" about all else."""
-    request, _, answer = text.rpartition("</s></s>")
-    by_word = "refusal" if "cannot" in answer else "compliance"
-    label = canary_labels().get((request, answer), by_word)
-    share = 0.97 if label == "refusal" else 0.04
-    return {"Non-refusal": 1 - share, "Refusal": share}
 
 
 @pytest.fixture

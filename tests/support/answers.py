@@ -64,6 +64,15 @@ def informed(body: Body) -> list[str]:
     return ["I cannot."] * body["n"] if text in UNSAFE else well_behaved(body)
 
 
+def knowing(text: str) -> dict[str, float]:
+    """A classifier that reads the canary as it is labelled, and all else by the word "cannot"."""
+    request, _, answer = text.rpartition("</s></s>")
+    by_word = "refusal" if "cannot" in answer else "compliance"
+    label = canary_labels().get((request, answer), by_word)
+    share = 0.97 if label == "refusal" else 0.04
+    return {"Non-refusal": 1 - share, "Refusal": share}
+
+
 def careless(body: Body) -> list[str]:
     """Answers everything."""
     return [
