@@ -113,7 +113,10 @@ def test_people_look_at_what_counted_as_refused(
     assert verdict.estimate.value == pytest.approx(0.4)
     assert ("labels-contradict-judge" in found.reservations) is contradicts
     assert not {"labels-unattributed", "judge-untested"} & found.reservations.keys()
-    found.says(words)
+    found.says(
+        words,
+        "declared in the run file, not checked: the recorded labels are by people*own has prompts",
+    )
     found.result.write_html(Path("page.html"))
     assert "people confirm" in Path("page.html").read_text("utf-8")
 
