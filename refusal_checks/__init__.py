@@ -1,6 +1,6 @@
-"""Release gates on the refusal behaviour of language models: one function, and a pytest run.
+"""Release gates on the refusal behaviour of language models, as a function and as pytest tests.
 
-``__all__`` is the public interface; each name is imported when it is first used.
+``__all__`` is the public interface; each name is imported on first use.
 """
 
 from __future__ import annotations
@@ -66,16 +66,16 @@ __all__ = ["__version__", "load_run", *_MODULES]
 def load_run(
     name: str | PathLike[str] = "last", runs: str | PathLike[str] | None = None
 ) -> RunResult:
-    """Load the result of a run: as ``evaluate`` returned it, or what a killed run did.
+    """Load the result of a run as ``evaluate`` returned it, or what a killed run got done.
 
     Args:
         name: ``last``, an id or the start of one, a run's folder or its ``summary.json``.
-        runs: the folder of all runs; by default the one that the pytest configuration or
-            ``$REFUSAL_CHECKS_RUNS`` names, else ``.refusal-checks/runs``.
+        runs: the folder of all runs; by default the one in the pytest configuration, else
+            ``$REFUSAL_CHECKS_RUNS``, else ``.refusal-checks/runs``.
 
     Raises:
-        DataError: the run does not exist, or its files have changed since it wrote them.
-        UserError: the name is neither text nor a path.
+        DataError: there is no such run, or its files have changed since they were written.
+        UserError: the name is neither a string nor a path.
     """
     from os import fspath
     from pathlib import Path

@@ -1,7 +1,7 @@
 """The command ``refusal-checks``.
 
-It imports nothing until it can catch Ctrl-C: loading everything takes a second or two, and an
-interrupt in that time would print a traceback of Python's import system.
+It can catch Ctrl-C before it imports anything: imports take a second or two, and an interrupt
+during that time would print a traceback of Python's import system.
 """
 
 import sys

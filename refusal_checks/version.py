@@ -1,6 +1,6 @@
-"""The version of the package; it imports nothing, so that any module may import it."""
+"""The package's version; imports nothing, so that any module may import it."""
 
 __version__ = "0.2.0"
 
 SOURCE = f"git+https://github.com/refusal-checks/refusal-checks@v{__version__}"
-"""Where pip finds this version until a package index has it; templates and docs use it."""
+"""What to give pip until a package index has this version; for templates and docs."""

@@ -33,7 +33,7 @@ _LOGGER.addHandler(logging.NullHandler())
 
 
 class Interrupted(KeyboardInterrupt):
-    """Raised when an evaluation is interrupted; ``result`` holds what was done until then."""
+    """Raised when an evaluation is interrupted; ``result`` has what was done so far."""
 
     def __init__(self, result: RunResult) -> None:
         super().__init__("the evaluation was stopped before it was complete")
@@ -41,7 +41,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 class NotStartedError(EngineStartError):
-    """Raised when an engine did not start; ``result`` holds no decision."""
+    """Raised when an engine did not start; ``result`` has no decision."""
 
     def __init__(self, why: str, result: RunResult) -> None:
         super().__init__(why)
@@ -59,10 +59,10 @@ def evaluate(
 ) -> RunResult:
     """Evaluate the candidate of a spec and decide its gates.
 
-    This starts and stops engines, asks servers, and stores answers and verdicts. Whatever is
-    stored is not asked for again, so a repeated call continues an interrupted one. The whole spec
-    is checked before anything starts. The function runs its own event loop, so it may be called
-    where one runs already, as in a notebook.
+    Checks the whole spec, then starts and stops engines, asks servers, and stores answers and
+    verdicts. Nothing that is stored is asked for again, so repeating the call continues an
+    interrupted one. It has its own event loop, so it also works where one is running, as in a
+    notebook.
 
     Args:
         spec: what to evaluate; see ``RunSpec.read``.
@@ -70,20 +70,20 @@ def evaluate(
             The evaluation waits for it. If it raises, it gets no further events, and ``evaluate``
             raises the exception at the end.
         gates: ids of the gates to decide, and of benchmarks without gates to measure; None for
-            all. With none, only the judge is checked.
-        run_id: the name of the run's folder; by default the time.
-        folders: those of the store and of runs, unless the spec names them.
-        write_reports: write the files that the spec's ``reports`` name.
+            all. With an empty list, only the judge is checked.
+        run_id: the name of the run's folder; by default the start time.
+        folders: the folders for the store and runs, unless the spec names them.
+        write_reports: whether to write the reports that the spec asks for.
 
     Returns:
-        Verdicts, figures and the release decision, as ``load_run`` returns them later.
+        Verdicts, figures and the release decision; ``load_run`` returns the same later.
 
     Raises:
         UserError: something in the spec is wrong; the message says what to write.
         NotStartedError: an engine did not start.
         StoreError: the store cannot be read or written.
-        Interrupted: a KeyboardInterrupt, by Ctrl-C or SIGTERM; it has the result so far. One
-            before the run is prepared is a plain KeyboardInterrupt.
+        Interrupted: Ctrl-C or SIGTERM ended it; has the result so far. It is a KeyboardInterrupt,
+            and a plain one is raised before the run is prepared.
     """
     if not isinstance(spec, RunSpec):
         raise UserError("evaluate: pass a RunSpec, such as RunSpec.from_dict(...)")
@@ -108,7 +108,7 @@ _EXAMPLE = (
 
 
 def _name_keys(message: str) -> str:
-    """Name keys in a message in place of the command line's options."""
+    """Replace the command line's options in a message by the run file's keys."""
     text = message.replace(COMMANDS, _EXAMPLE).replace("--set ", "")
     for option, key in NAMED.items():
         text = re.sub(rf"--{option}(?![\w-])", key, text)
@@ -135,7 +135,7 @@ def _has_loop() -> bool:
 
 
 class EventHub:
-    """Passes events to the caller's listener, and their lines to the package's logger.
+    """Passes events to the caller's listener, and their text to the package's logger.
 
     If the listener raises, it gets no further events and the run goes on; ``raise_fault`` raises
     the exception at the end.
@@ -167,7 +167,7 @@ class EventHub:
 
 
 class _Evaluation:
-    """One call of ``evaluate``; it works in one thread, and another may interrupt it."""
+    """One call of ``evaluate``: it runs in one thread, and another may interrupt it."""
 
     def __init__(
         self, spec: RunSpec, events: EventHub, run_id: str, write_reports: bool
@@ -216,7 +216,7 @@ class _Evaluation:
         return result
 
     def _announce(self, session: RunSession, recorder: Recorder) -> Pipeline:
-        """Say that all is prepared; from here on, whatever ends the run leaves a result."""
+        """Announce that everything is prepared; from here on, every ending leaves a result."""
         pipeline = self._pipeline = Pipeline(session, recorder)
         # Who interrupts sets this first, and then looks for a pipeline: one of the two is noticed.
         if self._is_cancelled:

@@ -1,4 +1,4 @@
-"""End a run in order after Ctrl-C, SIGTERM or SIGHUP: engines stop, reports are written."""
+"""End a run cleanly after Ctrl-C, SIGTERM or SIGHUP: engines stop, reports are written."""
 
 import signal
 import threading
@@ -7,15 +7,15 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""Sent by a terminal (Ctrl-C), by a scheduler, and by a terminal that closes."""
+"""Sent by Ctrl-C in a terminal, by a scheduler, and by a terminal that closes."""
 
 
 @contextmanager
 def signals_as_interrupts() -> Iterator[None]:
     """Within the block, treat signals that end a process like Ctrl-C, so that cleanup runs.
 
-    A signal that the process ignores (``nohup``) or handles itself is left alone. Outside the main
-    thread nothing changes.
+    Leaves alone signals that the process ignores (``nohup``) or handles itself. Does nothing
+    outside the main thread.
     """
     handled = []
     with suppress(ValueError):  # not in the main thread
@@ -32,7 +32,7 @@ def signals_as_interrupts() -> Iterator[None]:
 
 @contextmanager
 def ctrl_c_as_interrupt() -> Iterator[None]:
-    """Within the block, Ctrl-C raises KeyboardInterrupt even if an event loop handles SIGINT.
+    """Within the block, make Ctrl-C raise KeyboardInterrupt even if an event loop handles SIGINT.
 
     A loop cannot react while its code waits for a thread. A process that ignores Ctrl-C still
     ignores it.
@@ -52,7 +52,7 @@ def ctrl_c_as_interrupt() -> Iterator[None]:
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    """Call the present handler of Ctrl-C: an event loop installs its own."""
+    """Call the current handler of Ctrl-C, which may be an event loop's."""
     handler = signal.getsignal(signal.SIGINT)
     if not callable(handler):
         raise KeyboardInterrupt

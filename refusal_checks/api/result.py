@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 class RunResult:
     """The result of a run.
 
-    Everything comes from memory or from the run's folder; nothing is evaluated here.
+    Everything comes from memory or the run's folder; nothing is evaluated here.
     """
 
     def __init__(self, folder: RunFolder, summary: RunSummary) -> None:
@@ -52,7 +52,7 @@ class RunResult:
 
     @property
     def is_unfinished(self) -> bool:
-        """True if the run goes on, or was stopped or killed: figures are of what it did so far."""
+        """True if the run is not complete: figures cover what was done so far."""
         return self.summary.unfinished
 
     @property
@@ -111,7 +111,7 @@ class RunResult:
         formats.OWN["html"].write(self._folder, Path(fspath(path)))
 
     def write_junit(self, path: str | PathLike[str]) -> None:
-        """Write JUnit XML with a case for each gate and each check of the judge."""
+        """Write JUnit XML with a test case for each gate and each check of the judge."""
         formats.OWN["junit"].write(self._folder, Path(fspath(path)))
 
     def write_reports(self, reports: ReportsTable) -> Iterator[str]:
@@ -129,7 +129,7 @@ class RunResult:
             yield formats.report_line(name, report, path)
 
     def leave_open(self, unexplained: Sequence[str]) -> None:
-        """Make the decision open, and write that into the run's folder.
+        """Set the answer to ``open``, also in the run's folder.
 
         Args:
             unexplained: failures that no verdict explains, such as of other tests.

@@ -21,13 +21,13 @@ from refusal_checks.io.files import LARGEST, explain_missing_file, read_bytes
 from refusal_checks.io.strict_json import parse_json
 
 TYPES = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet")
-"""How the names of data files end."""
+"""The suffixes of data files."""
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
-    """The rows of a file, by column; the end of its name says which of ``TYPES`` it is.
+    """The rows of a file, by column; its suffix says which of ``TYPES`` it is.
 
-    The separator of CSV is whichever of comma, semicolon and tab is most frequent in the header.
+    In CSV, the most frequent of comma, semicolon and tab in the header is the separator.
     """
     if path.suffix not in TYPES:
         why = (
@@ -75,11 +75,11 @@ def _csv_rows(path: Path, text: str) -> Iterator[dict[Any, Any]]:
             # Spreadsheets end with rows of a few empty cells.
             if None in row.values() and any(row.values()):
                 raise DataError(
-                    f"{path}: line {rows.line_num}: write as many cells as the header has"
+                    f"{path}: line {rows.line_num}: give the row as many cells as the header"
                 )
             if any(row.get(None) or ()):  # the rest of an answer, perhaps
                 raise DataError(
-                    f"{path}: line {rows.line_num}, column {len(row)}: put texts that hold "
+                    f"{path}: line {rows.line_num}, column {len(row)}: put texts with "
                     f"{separator!r} in quotes: the row has more cells than the header"
                 )
             yield row
@@ -87,7 +87,7 @@ def _csv_rows(path: Path, text: str) -> Iterator[dict[Any, Any]]:
         # The row before ends in this line.
         raise DataError(
             f"{path}: line {rows.line_num + 1}: close each quotation mark, and double those "
-            f"within a text: not valid CSV: {fault}"
+            f"inside a text: not valid CSV: {fault}"
         ) from None
 
 
@@ -109,13 +109,14 @@ def _objects(path: Path, text: str) -> list[dict[str, Any]]:
     rows = _parse(path, text)
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise DataError(
-            f"{path}: write a list of JSON objects, or name it .jsonl if each line is one"
+            f"{path}: write a list of JSON objects, or rename the file to .jsonl if it has one per "
+            "line"
         )
     return rows
 
 
 def _parse(path: Path, text: str, number: int = 1) -> Any:
-    """Parse JSON that begins in a line of a file."""
+    """Parse JSON that starts on line ``number`` of a file."""
     try:
         return parse_json(text, unique=True)
     except JSONDecodeError as fault:
@@ -138,10 +139,9 @@ def header(rows: Iterable[Mapping[str, Any]]) -> list[str]:
 def require_in_data(
     name: str, valid: Iterable[str], where: str, what: str = "column"
 ) -> None:
-    """Raise a DataError unless data has this column or value; see ``require_known``.
+    """Raise a DataError unless the data has this column or value; see ``require_known``.
 
-    The message lists short names only: a file may have any number of columns, with long texts for
-    names.
+    The message lists only short names, because a file may have many columns with long names.
     """
     names = set(filter(None, valid))  # a row that is too long has cells of no column
     if name not in names:
@@ -152,7 +152,7 @@ def require_in_data(
 
 
 def read_columns(path: Path, columns: Sequence[str]) -> list[dict[str, Any]]:
-    """The rows of a file that has these columns."""
+    """Read the rows of a file that must have these columns."""
     rows = read_rows(path)
     for column in columns:
         require_in_data(column, header(rows), str(path))

@@ -1,4 +1,4 @@
-"""One SQLite file, with errors that name the remedy."""
+"""A SQLite file whose errors name the remedy."""
 
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
@@ -14,13 +14,13 @@ _RERUN = "run the same command again; it continues where this one stopped"
 
 _REMEDIES = {
     "SQLITE_FULL": f"free some space on its disk, then {_RERUN}",
-    "SQLITE_IOERR": "the disk, a quota or a limit on file sizes prevents reading or writing it; "
-    f"fix this, then {_RERUN}",
-    "SQLITE_CORRUPT": "the file is damaged; move it away, and the next run collects anew what it "
+    "SQLITE_IOERR": "check the disk, quotas and limits on file size, one of which prevents reading "
+    f"or writing it; then {_RERUN}",
+    "SQLITE_CORRUPT": "the file is damaged; move it away, and the next run asks again for what it "
     "held",
     "SQLITE_BUSY": "another process has locked it for a minute; wait for that process to end",
-    "GONE": "put it back, then run the same command again; without it, that asks anew for what "
-    "was stored",
+    "GONE": "put it back, then run the same command again, which otherwise asks again for "
+    "everything",
     "SQLITE_READONLY": "change its permissions",
     "SQLITE_CANTOPEN": "if it is a folder, name a file; else create its folder, or change the "
     "folder's permissions",
@@ -34,9 +34,9 @@ class Database:
     """A SQLite file with a fixed set of tables.
 
     Args:
-        version: version of the tables' format, kept as ``user_version``; a file of another version
-            is refused.
-        tables: names of tables that identify a file of any version as ours.
+        version: version of the tables' format, kept as ``user_version``; files with another
+            version are refused.
+        tables: table names that identify a file of any version as ours.
         create: function that creates the tables.
     """
 
@@ -73,7 +73,7 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Commit everything in the block, or nothing if it raises; may be nested."""
+        """Commit everything in the block, or nothing if it raises; blocks may be nested."""
         if self._db.in_transaction:
             yield
             return
@@ -86,7 +86,7 @@ class Database:
 
     @contextmanager
     def faults(self) -> Iterator[None]:
-        """Turn errors of SQLite and the system into an error that names the file and the remedy."""
+        """Turn SQLite's and the system's errors into one that names the file and the remedy."""
         try:
             yield
         except OSError as fault:
@@ -127,8 +127,8 @@ class Database:
         is_new = not names and version == 0
         if version != self._version and not is_new:
             raise self.error(
-                f"it has format {version}, and this version of refusal-checks reads format "
-                f"{self._version}; move it away, and the next run asks anew for what it holds",
+                f"it has format {version}, but this version of refusal-checks reads format "
+                f"{self._version}; move it away, and the next run asks again for what it holds",
                 code="",
             )
         # A file system that cannot hold a write-ahead log keeps SQLite's rollback journal instead.

@@ -1,4 +1,4 @@
-"""Extensions: other people's modules, from installed packages or from files that run files name.
+"""Extensions: other people's modules, from installed packages or files named in run files.
 
 An extension is a module that defines what a module of this package does: ``BENCHMARKS``,
 ``build`` (a way of judging), decorated metrics or ``write`` (a report format), or one with
@@ -23,13 +23,13 @@ from refusal_checks.core.errors import UserError
 from refusal_checks.io.files import resolve_path
 
 GROUP = "refusal_checks"
-"""Entry points of this group name the modules of a package that are extensions."""
+"""The entry point group in which a package names its extension modules."""
 
 OWN = "refusal-checks"
 
 
 class ExtensionError(UserError):
-    """An extension cannot be imported, or does not hold what its names promise."""
+    """An extension cannot be imported, or does not define what it should."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,8 @@ class Extension:
 
     Attributes:
         name: name of the way of judging or the format that it adds.
-        origin: where it comes from: this package, a distribution with its version, or a file.
-        sha256: digest of its file; empty for this package's own modules and where there is no file.
+        origin: this package, a distribution with its version, or a file.
+        sha256: digest of its file; empty for this package's own modules, and without a file.
     """
 
     name: str
@@ -59,8 +59,8 @@ class _Loaded:
     """Extensions that this process has imported.
 
     Attributes:
-        installed: extensions of installed packages; None before the first look.
-        faults: why further extensions of packages cannot be used.
+        installed: extensions of installed packages; None before they are looked up.
+        faults: why other extensions of packages cannot be used.
         origins: origin of each extension, by module name.
     """
 
@@ -76,7 +76,7 @@ _LOADED = _Loaded()
 def load_all() -> tuple[Extension, ...]:
     """All loaded extensions: those of installed packages, then files.
 
-    An extension that calls this while it is imported sees the ones loaded before it.
+    If an extension calls this during its import, it sees those loaded before it.
     """
     if _LOADED.installed is None:
         _LOADED.installed = []
@@ -104,7 +104,7 @@ def require_sound() -> None:
 
 
 def providers(package: str, path: Iterable[str], attribute: str) -> Iterator[Extension]:
-    """The modules of our package at this path, then the extensions that define an attribute."""
+    """Our package's modules at this path, then the extensions that define the attribute."""
     for info in iter_modules(path):
         if not info.name.startswith("_"):
             yield Extension(info.name, OWN, import_module(f"{package}.{info.name}"))
@@ -115,7 +115,7 @@ def providers(package: str, path: Iterable[str], attribute: str) -> Iterator[Ext
 
 @contextmanager
 def blame(extension: Extension) -> Iterator[None]:
-    """Turn an exception raised by an extension's code, not by ours, into an error that names it."""
+    """Turn an exception from an extension's code, not from ours, into an error that names it."""
     try:
         yield
     except UserError:
@@ -129,7 +129,7 @@ def blame(extension: Extension) -> Iterator[None]:
 
 
 def extension_line(fault: Exception) -> str:
-    """The line of an extension, as FILE:LINE, in which an exception arose; empty if in none."""
+    """The line of an extension that raised an exception, as FILE:LINE; empty if none did."""
     files = {getattr(extension.module, "__file__", None) for extension in load_all()}
     # The innermost first: an extension may have been called through another.
     for frame in reversed(traceback.extract_tb(fault.__traceback__)):
@@ -139,7 +139,7 @@ def extension_line(fault: Exception) -> str:
 
 
 class UniqueNames:
-    """Unique names, each with its origin; ``what`` says what they name, in the plural."""
+    """Unique names with their origins; ``what`` says what they name, in the plural."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -156,7 +156,7 @@ class UniqueNames:
 
 
 def module_origin(module: str) -> str:
-    """Where a module comes from by its name; see ``Extension.origin``."""
+    """A module's origin by its name; see ``Extension.origin``."""
     if module.partition(".")[0] == __name__.partition(".")[0]:
         return OWN
     return _LOADED.origins.get(module, module)
@@ -187,17 +187,19 @@ def _load_point(point: EntryPoint) -> Extension:
 def load_file(folder: Path, name: str) -> Extension:
     """Import a file once, by its path from a run file's folder; it must be in the same project."""
     if Path(name).is_absolute() or name.startswith("~"):
-        raise ExtensionError(f"{name}: write its path from the folder of the run file")
+        raise ExtensionError(
+            f"{name}: write its path relative to the run file's folder"
+        )
     path = resolve_path(folder / name)
     project = _project_of(resolve_path(folder))
     # Who may change a run file may run code of the repository, and no other.
     if not path.is_relative_to(project):
         raise ExtensionError(
-            f"{name}: put it below {project}: a file elsewhere is not imported"
+            f"{name}: move it below {project}: files elsewhere are not imported"
         )
     if path.suffix != ".py" or not path.is_file():
         raise ExtensionError(
-            f"{name}: name a Python file (.py) that exists; there is no {path}"
+            f"{name}: name an existing Python file (.py): {path} is not one"
         )
     if path not in _LOADED.files:
         _LOADED.files[path] = _run(path, str(folder / name))

@@ -21,16 +21,16 @@ _NAME = re.compile(r"\w(?:[\w .+-]{0,98}[\w+-])?")
 
 
 def is_file_name(name: str) -> bool:
-    """True if a name from anybody is safe as a file name: it stays in its folder on any system."""
+    """True if an untrusted name is safe as a file name: it stays in its folder on any system."""
     return _NAME.fullmatch(name) is not None
 
 
-FILE_NAME = "1 to 100 letters, digits and _ . + - or spaces within"
-"""What ``is_file_name`` asks for."""
+FILE_NAME = "1 to 100 letters, digits and _ . + - or inner spaces"
+"""What ``is_file_name`` allows."""
 
 
 LARGEST = 512 * 2**20
-"""Most bytes of a file that is read, and of its table once it is unpacked."""
+"""Size limit for files that are read, and for their unpacked tables, in bytes."""
 
 Content = TypeVar("Content")
 
@@ -45,7 +45,7 @@ def read_once(function: Callable[..., Content]) -> Callable[..., Content]:
 
 
 def forget_files() -> None:
-    """Forget what was read, since a process may evaluate a folder again after training into it."""
+    """Forget what was read, since a process may train into a folder and evaluate it again."""
     for forget in _forget:
         forget()
 
@@ -59,9 +59,9 @@ def resolve_path(path: Path) -> Path:
 
 
 def make_private_folder(path: Path) -> None:
-    """Make a folder, and those above it that are missing, for this user alone.
+    """Make a folder and its missing parents, for this user only.
 
-    What models say and what private prompts ask is no business of other users of the machine.
+    Other users of the machine must not read models' answers or private prompts.
     """
     try:
         path.mkdir(mode=0o700, exist_ok=True)
@@ -81,10 +81,10 @@ class FileDigest:
 
 @contextmanager
 def replace_file(path: Path) -> Iterator[Path]:
-    """Give a draft to write, which takes the path's place once it is whole and on disk.
+    """Yield a draft to write, which replaces the path once it is complete and on disk.
 
-    Any file that is there stays as it is until then, or for good if the draft cannot be written. A
-    link is replaced, not followed. A device, such as ``/dev/stdout``, is written as it is.
+    Until then, or if the draft cannot be written, an existing file stays as it is. A link is
+    replaced, not followed. A device, such as ``/dev/stdout``, is written directly.
 
     Raises:
         OSError: the file cannot be written; its ``filename`` is the path.
@@ -112,7 +112,7 @@ def replace_file(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def _name_file_in_errors(path: Path, draft: Path) -> Iterator[None]:
-    """Make an OSError of writing a draft name the file; those of other files pass."""
+    """Make an OSError about a draft name the file instead; leave others alone."""
     try:
         yield
     except OSError as fault:
@@ -123,7 +123,7 @@ def _name_file_in_errors(path: Path, draft: Path) -> Iterator[None]:
 
 
 def _sync(path: Path) -> None:
-    """Wait until a file, or the names in a folder, would survive a loss of power."""
+    """Wait until a file, or a folder's list of names, would survive a power failure."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -132,9 +132,9 @@ def _sync(path: Path) -> None:
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> FileDigest:
-    """Write lines to a UTF-8 text file as they arrive; each ends with its own line feed.
+    """Write lines, which end with line feeds, to a UTF-8 text file as they arrive.
 
-    The file is whole or as it was before; see ``replace_file``.
+    The file is complete or unchanged; see ``replace_file``.
     """
     digest, size = hashlib.sha256(), 0
     with replace_file(path) as draft, draft.open("wb") as file:
@@ -147,12 +147,12 @@ def write_lines(path: Path, lines: Iterable[str]) -> FileDigest:
 
 
 def write_text(path: Path, text: str) -> FileDigest:
-    """Write a UTF-8 text file, whole or not at all."""
+    """Write a UTF-8 text file completely or not at all."""
     return write_lines(path, [text])
 
 
 def write_json(path: Path, value: object) -> FileDigest:
-    """Write a value as JSON that people can read, whole or not at all."""
+    """Write a value as readable JSON, completely or not at all."""
     return write_text(path, json.dumps(value, indent=2, ensure_ascii=False))
 
 
@@ -160,10 +160,10 @@ _SEAL = re.compile(rb'\n *"sha256": "([0-9a-f]{64})"\n}\n?\Z')
 
 
 def append_seal(parts: Iterable[str]) -> Iterator[str]:
-    """End a JSON object with the SHA-256 digest of all that comes before it, as ``sha256``.
+    """End a JSON object with ``sha256``, the digest of everything before it.
 
     The parts end with the comma after the last member, and a line feed. So
-    ``head -n -2 FILE | sha256sum`` prints what the file's last member says.
+    ``head -n -2 FILE | sha256sum`` prints the file's last value.
     """
     digest = hashlib.sha256()
     for part in parts:
@@ -197,9 +197,9 @@ def explain_missing_file(path: Path, remedy: str = "; check its path") -> str:
     if path.is_file():
         return ""
     if path.exists():
-        return "save it to a file first: it is a pipe or device, and is read more than once"
+        return "save it to a file first: it is a pipe or device, but is read more than once"
     if path.is_symlink():
-        return "mend the link, or name another file: its target does not exist"
+        return "fix the link, or name another file: its target does not exist"
     alike = []
     for other in path.parent.glob("*"):
         if suggest(path.stem, [other.stem], 0.7):
@@ -209,7 +209,7 @@ def explain_missing_file(path: Path, remedy: str = "; check its path") -> str:
 
 @contextmanager
 def explain_permission_errors() -> Iterator[None]:
-    """Make a missing permission, of a file or of a folder above it, a UserError that names it."""
+    """Turn a missing permission on a file or its folders into a UserError that names it."""
     try:
         yield
     except PermissionError as fault:
@@ -233,12 +233,12 @@ def read_bytes(path: Path) -> bytes:
         raise DataError(f"{str(path)!r}: cannot be read: {fault}") from None
     if len(content) > LARGEST:
         raise DataError(
-            f"{path}: leave out what is not needed: it has more than {LARGEST >> 20} MiB"
+            f"{path}: make it smaller: it has more than {LARGEST >> 20} MiB"
         )
     return content
 
 
 def sha256(path: Path) -> str:
-    """The SHA-256 digest of a file, which may be larger than memory."""
+    """The SHA-256 digest of a file, without loading it into memory."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

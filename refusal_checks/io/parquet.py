@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from pyarrow import Table
 
 CELL = 32
-"""Least bytes of a cell in memory, also of an empty one, which a file repeats at no cost."""
+"""Fewest bytes that count for a cell, also an empty one: files can repeat those at no cost."""
 
 
 def read_table(file: Path | BinaryIO, where: object) -> Table:
     """Read a Parquet file's table; ``where`` names the file in messages.
 
-    A few kilobytes can decompress to terabytes, so reading stops at ``LARGEST`` bytes and the table
-    is refused.
+    A few kilobytes can decompress to terabytes, so tables of more than ``LARGEST`` bytes are
+    refused.
     """
     import pyarrow
     from pyarrow import parquet
@@ -43,7 +43,7 @@ def read_table(file: Path | BinaryIO, where: object) -> Table:
                 if size > LARGEST:
                     raise DataError(
                         f"{where}: use a smaller file: its rows take more than "
-                        f"{LARGEST >> 20} MiB once they are unpacked"
+                        f"{LARGEST >> 20} MiB when unpacked"
                     )
     except (OSError, pyarrow.ArrowException) as fault:
         raise DataError(
@@ -53,7 +53,7 @@ def read_table(file: Path | BinaryIO, where: object) -> Table:
 
 
 def rows(table: Table) -> Iterator[dict[str, Any]]:
-    """The rows of a table; class labels appear by name, since numbers mean nothing to a reader."""
+    """The rows of a table; class labels appear by name, because their numbers say nothing."""
     labels = _class_names(table)
     for row in table.to_pylist():
         for column, names in labels.items():
@@ -63,7 +63,7 @@ def rows(table: Table) -> Iterator[dict[str, Any]]:
 
 
 def _class_names(table: Table) -> dict[str, Mapping[int, str]]:
-    """The names of class labels by their numbers, as the datasets library notes them in a file.
+    """Class labels' names by number, as the datasets library stores them in a file.
 
     Metadata that cannot be read names no classes.
     """

@@ -1,8 +1,8 @@
 # ruff: noqa: S608 (the names of tables and columns are this module's own)
-"""Completions and judgements by content key, in one SQLite file: a rerun repeats nothing.
+"""Completions and judgements by content key, in one SQLite file, so that a rerun repeats nothing.
 
-Once a writing call returns, a crash of the process loses nothing; a power failure loses the last
-moments at most. One run at a time uses a file (see ``store_lock``); others may look at it.
+Once a write returns, a crash of the process loses nothing, and a power failure only the last
+moments. Only one run at a time uses a file (see ``store_lock``); others may read it.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ _JSON = json.JSONEncoder(
 
 
 def content_key(*parts: Any) -> str:
-    """32 hexadecimal digits, equal for equal JSON-like parts in any process."""
+    """32 hexadecimal digits, the same for equal JSON-like parts in every process."""
     return hashlib.sha256(_JSON.encode(parts).encode()).hexdigest()[:32]
 
 
@@ -44,12 +44,12 @@ _CHUNK = 500  # SQLite's oldest limit on variables in a statement is 999
 
 
 class Generation(NamedTuple):
-    """What a model said to one run and its restarts.
+    """One generation of a model's answers: those to one run and its restarts.
 
     Attributes:
-        id: part of the keys; empty before the first one.
+        id: part of the keys; empty if there is none yet.
         began: seconds since the epoch.
-        is_open: false once a run has used it to decide all its gates.
+        is_open: False once a run has decided all its gates with it.
     """
 
     id: str = ""
@@ -60,14 +60,12 @@ class Generation(NamedTuple):
 class Store:
     """Completions and judgements by content key; a context manager that closes the file.
 
-    Only answers and verdicts are stored, never a failure, so that a rerun tries failures again.
+    Failures are never stored, so a rerun tries them again. With ``retry_unfinished``, answers that
+    a server cut off for its own reasons (``content_filter``) count as missing, too. ``changed``
+    counts rows that differ from what was written; they are deleted and asked for again.
 
-    With ``retry_unfinished``, answers that a server cut for its own reasons (``content_filter``)
-    count as missing. ``changed`` counts rows that differ from what was written. They are deleted
-    when found. A run asks for both again.
-
-    All that is stored of a model can be set aside (``begin_generation``): its keys contain a
-    generation, which then changes. The old rows stay.
+    ``begin_generation`` sets aside everything stored for a model: its keys contain the generation.
+    The old rows stay.
     """
 
     def __init__(self, path: Path, retry_unfinished: bool = False) -> None:
@@ -84,7 +82,7 @@ class Store:
         self.close()
 
     def completions(self, keys: Iterable[str]) -> dict[str, Completion]:
-        """Stored completions among the keys, without those that a server broke off."""
+        """The stored completions for these keys, without those that a server cut off."""
         completions: dict[str, Completion] = {}
         for key, completion in self._read("completions", keys).items():
             if self._is_whole(completion.finish_reason):
@@ -97,23 +95,23 @@ class Store:
         return not self._retry_unfinished and finish_reason not in ABORTED
 
     def judgements(self, keys: Iterable[str]) -> dict[str, Valid]:
-        """Stored judgements among the keys."""
+        """The stored judgements for these keys."""
         return self._read("judgements", keys)
 
     def judged_keys(self, keys: Iterable[str]) -> set[str]:
-        """The keys with a stored judgement, without the cost of parsing it."""
+        """The keys that have a stored judgement, without parsing it."""
         return {key for key, _ in self._read_sound_rows("judgements", keys)}
 
     def add_completions(self, completions: Mapping[str, Completion]) -> None:
-        """Store completions, all or none; the first complete one under a key stays."""
+        """Store all completions or none; each key keeps its first complete one."""
         self._write("completions", completions)
 
     def add_judgements(self, judgements: Mapping[str, Valid]) -> None:
-        """Store judgements, all or none; the first one stored under a key stays."""
+        """Store all judgements or none; each key keeps its first one."""
         self._write("judgements", judgements)
 
     def time_span(self, keys: Iterable[str]) -> tuple[int, int] | None:
-        """When the first and the last of these completions were stored, in seconds since the epoch.
+        """When the first and last of these completions were stored, in seconds since the epoch.
 
         None if none of them is stored.
         """
@@ -139,13 +137,13 @@ class Store:
         return Generation(*row) if row else Generation()
 
     def begin_generation(self, identity: str) -> None:
-        """Begin a generation: everything that is stored of a model is set aside."""
+        """Begin a generation, which sets aside everything stored for the model."""
         row = identity, uuid4().hex[:12], int(time.time()), True
         with self._db.faults():
             self._db.execute("REPLACE INTO models VALUES (?, ?, ?, ?)", row)
 
     def end_generation(self, identity: str) -> None:
-        """End a model's generation: what is stored of it stays until it is renewed."""
+        """Close a model's generation; its answers stay in use until the next one begins."""
         with self._db.faults():
             self._db.execute(
                 "UPDATE models SET is_open = 0 WHERE identity = ?", [identity]
@@ -153,12 +151,12 @@ class Store:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Write everything inside, or nothing if an exception leaves the block."""
+        """Write everything in the block, or nothing if it raises."""
         with self._db.faults(), self._db.transaction():
             yield
 
     def count_completions(self) -> int:
-        """How many answers are stored, of all models."""
+        """How many answers of all models are stored."""
         with self._db.faults():
             query = "SELECT count(*) FROM completions"
             count: int = self._db.execute(query).fetchone()[0]
@@ -176,7 +174,7 @@ class Store:
     def _read_sound_rows(
         self, table: str, keys: Iterable[str]
     ) -> list[tuple[str, bytes]]:
-        """The rows of these keys that are unchanged since they were written; others are deleted."""
+        """Return the rows with these keys whose digest matches; delete the others."""
         sound: list[tuple[str, bytes]] = []
         changed: list[tuple[str]] = []
         with self._db.faults():
@@ -227,7 +225,7 @@ def _placeholders(chunk: Sequence[str]) -> str:
 
 
 def _digest(key: str, value: bytes) -> bytes:
-    """Digest of a row with its key, to detect rows that were changed or moved to another key."""
+    """Digest of a row and its key; reveals changed rows and rows moved to another key."""
     # BLAKE2 takes a key of at most 64 bytes; ours have 32 digits, and a sample's number.
     return hashlib.blake2b(value, digest_size=8, key=key.encode()[:64]).digest()
 
@@ -235,8 +233,8 @@ def _digest(key: str, value: bytes) -> bytes:
 def _create_tables(execute: Execute) -> None:
     """Create the tables.
 
-    They keep SQLite's row ids: rows have a thousand bytes or more, and without row ids most would
-    take a page of their own.
+    They keep SQLite's row ids: without them, most rows, of a thousand bytes or more, would take up
+    a page each.
     """
     for table in TABLES:
         execute(

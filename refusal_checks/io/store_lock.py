@@ -1,4 +1,4 @@
-"""One run at a time uses a store: a lock beside its file, and a file that says who holds it."""
+"""Let one run at a time use a store: a lock beside its file, and a file with the holder's name."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from refusal_checks.core.text import sanitize
 from refusal_checks.io.files import make_private_folder
 
 LONGEST = 3600.0
-"""Seconds that a run waits for another one."""
+"""How many seconds a run waits for another one."""
 
 LOOK = 0.5
-"""Seconds between two looks at the lock."""
+"""Seconds between two attempts to take the lock."""
 
 
 class StoreLock:
-    """The lock of a store; the system takes it back when its process has ended, however it did."""
+    """The lock of a store; the system releases it when its process ends, even by a crash."""
 
     def __init__(self, store: Path) -> None:
         self._store = store
@@ -33,14 +33,14 @@ class StoreLock:
     def take(
         self, run: Path, say: Callable[[str], None], is_cancelled: Callable[[], bool]
     ) -> None:
-        """Wait until no other run has the store, and say who has it.
+        """Wait until no other run uses the store, and say who does.
 
         Args:
             run: the folder of this run.
 
         Raises:
-            StoreError: another run keeps the store too long, or the lock cannot be had.
-            KeyboardInterrupt: ``is_cancelled`` while it waits.
+            StoreError: another run uses the store too long, or the lock cannot be created.
+            KeyboardInterrupt: ``is_cancelled`` became true during the wait.
         """
         begun = time.monotonic()
         said = ""
@@ -69,7 +69,7 @@ class StoreLock:
             )
 
     def release(self) -> None:
-        """Let the next run go on; nothing if it is not held."""
+        """Release the lock for the next run; does nothing if it is not held."""
         if self._lock.is_locked:
             with suppress(OSError):
                 self._holder.unlink()

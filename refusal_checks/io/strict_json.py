@@ -8,15 +8,15 @@ from typing import Any
 from refusal_checks.core.text import describe_value, is_name, sanitize
 
 DEPTH = 100
-"""Most levels of lists and objects within each other; Python's own limit is near 1,000, and what
-passes it can still be too deep for the next function that descends."""
+"""How deeply lists and objects may be nested. Python's own limit is near 1,000, and what stays
+below it can still be too deep for the next recursive function."""
 
 
 def parse_json(text: str | bytes, unique: bool = False) -> Any:
     """Parse UTF-8 JSON that is nested to at most ``DEPTH`` levels.
 
     Lone surrogates, which JSON can escape but no file can hold, are replaced. ``unique`` refuses
-    objects with a duplicate key (by default the last one counts). All faults raise ValueError.
+    objects with a duplicate key (by default its last value counts). Every error is a ValueError.
     """
     if isinstance(text, bytes):
         text = text.decode("utf-8-sig")
@@ -34,7 +34,7 @@ def parse_json(text: str | bytes, unique: bool = False) -> Any:
 
 
 def _is_too_deep(value: Any) -> bool:
-    """True if lists and objects are nested in more than ``DEPTH`` levels."""
+    """True if lists and objects are nested more than ``DEPTH`` levels deep."""
     level = [value]
     for _ in range(DEPTH):
         below: list[Any] = []

@@ -81,7 +81,7 @@ def test_a_store_that_may_not_grow_is_named_and_the_next_run_goes_on(
         assert session.wait(50) == 1, session.said
     assert "Traceback" not in session.said
     assert "2 errors" in session.said
-    said = "disk I/O error; the disk, a quota or a limit on file"
+    said = "disk I/O error; check the disk, quotas and limits on file"
     assert f"the store {project.store}: {said}" in session.said
     assert len(project.asked(judge=False)) >= IN_FLIGHT
     finish(project)

@@ -33,7 +33,7 @@ def test_a_file_that_is_too_large_is_refused(
 ) -> None:
     monkeypatch.setattr(files, "LARGEST", 2**20)
     with pytest.raises(
-        DataError, match=r"a\.csv: leave out what is not needed: it has more than 1 MiB"
+        DataError, match=r"a\.csv: make it smaller: it has more than 1 MiB"
     ):
         read_rows(write("a.csv", "a" * (2**20 + 1)))
 

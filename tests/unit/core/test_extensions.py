@@ -161,14 +161,14 @@ def test_a_report_format_is_a_kind_of_report_that_is_told_what_to_write(
     ("value", "reason"),
     [
         ('"own.py"', 'write a list of files: ["gates/own.py"]'),
-        ('["missing.py"]', "missing.py: name a Python file (.py) that exists"),
-        ('["own.txt"]', "own.txt: name a Python file (.py)"),
+        ('["missing.py"]', "missing.py: name an existing Python file (.py)"),
+        ('["own.txt"]', "own.txt: name an existing Python file (.py)"),
         (
             '["/etc/own.py"]',
-            "/etc/own.py: write its path from the folder of the run file",
+            "/etc/own.py: write its path relative to the run file's folder",
         ),
-        ('["../outside.py"]', "../outside.py: put it below"),
-        ('["link.py"]', "link.py: put it below"),
+        ('["../outside.py"]', "../outside.py: move it below"),
+        ('["link.py"]', "link.py: move it below"),
         ('["broken.py"]', "broken.py, line 2)"),
     ],
 )
