@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from refusal_checks import load_run
-from refusal_checks.core.errors import DataError
+from refusal_checks.core.errors import DataError, UserError
 from refusal_checks.io.files import append_seal, write_lines
 from refusal_checks.reports import junit
 from refusal_checks.results.journal import Journal
@@ -184,6 +184,14 @@ def test_a_killed_run_shows_what_it_did_and_becomes_no_baseline(
     assert "unfinished" in said
     assert not Path("base").exists()
     project.refuses("a run that has ended", baseline_path=killed.name, **SAFE)
+
+
+def test_no_two_runs_have_one_folder(tmp_path: Path) -> None:
+    """Two machines may choose one name where they share a folder of runs."""
+    folder = RunFolder(tmp_path / "run")
+    folder.begin(RunSummary())
+    with pytest.raises(UserError, match="this folder belongs to another run"):
+        folder.begin(RunSummary())
 
 
 @contextmanager

@@ -78,6 +78,21 @@ def test_an_answer_longer_than_an_endpoint_reads_for_certain_has_no_verdict(
     assert max(len(body["input"]) for body in endpoint.requests) <= LONGEST
 
 
+def test_a_reply_with_too_little_is_no_verdict(
+    project: Project, endpoint: FakeServer
+) -> None:
+    """Nothing is flagged; the model answers half of the requests."""
+    project.retry_at_once()
+    little: Body = {"results": [{"flagged": False, "categories": {}}]}
+    endpoint.moderate = lambda text: little if HARM in text else knowing(text)
+    project.thresholds(GATE)
+    says(project, f"Sure. {HARM}.")
+    found = project.evaluate(**moderated_by(endpoint))
+    unsafe = found.summary["benchmarks"]["smoke_unsafe"]
+    assert unsafe["invalid"] == {"judge error": unsafe["answers"] / 2}
+    assert "error" in found.tests.values()
+
+
 def test_it_decides_nothing_about_harmless_prompts(
     project: Project, endpoint: FakeServer
 ) -> None:
