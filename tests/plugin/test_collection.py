@@ -157,8 +157,6 @@ def test_a_call_with_a_candidate_fails_if_it_tests_no_gate(project: Project) -> 
     assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
     no_gate = "run `refusal-checks init`, which writes the test file of gates"
     assert no_gate in shown(result)
-    none = shown(project.run(*named, "-k", "other"))
-    assert "-k 'other' selects none of 3 gates" in none
     assert project.run(*named, "--collect-only", "test_other.py").ret == 0
 
 

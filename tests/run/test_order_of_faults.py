@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from tests.support.fake_server import FakeServer
 from tests.support.project import Project
 
 FAULTS: dict[str, tuple[dict[str, Any], str]] = {
@@ -33,11 +32,3 @@ def test_a_fault_is_said_before_missing_data(project: Project, fault: str) -> No
     keys, message = FAULTS[fault]
     said = project.refuses(message, data_mirror=mirror, **keys)
     assert mirror not in said
-
-
-def test_a_wrong_key_is_said_before_missing_data(project: Project) -> None:
-    project.thresholds("[xstest_safe]\nrejection_rate = { max = 0.1 }\n")
-    project.setenv("OPENAI_API_KEY", "wrong")
-    with FakeServer(api_key="right") as server:
-        model = f"{server.url}#fake"
-        project.refuses("API_KEY", candidate_model=model, data_mirror=str(project.path))
