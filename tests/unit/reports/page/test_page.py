@@ -25,7 +25,7 @@ from refusal_checks.results.manifest import Manifest
 from refusal_checks.results.run_folder import RunFolder
 from refusal_checks.results.summary import RunSummary
 from tests.support.html_page import Page
-from tests.support.report_runs import HOSTILE, usual, write_run
+from tests.support.report_runs import HOSTILE, refusals, usual, write_run
 from tests.unit.conftest import records
 
 
@@ -138,7 +138,7 @@ def test_folders_are_made_and_a_damaged_run_leaves_an_earlier_report_alone(
     html.write(write_run(tmp_path / "good", {}), path)
     assert Page(path).words.count("May it ship?") == 1
     path.write_text("earlier")
-    run = usual(tmp_path / "run")
+    run = write_run(tmp_path / "run", {"unsafe": list(refusals("unsafe", 3))})
     (run.path / "records" / "unsafe.jsonl").write_text("{")
     with pytest.raises(DataError, match=r"unsafe\.jsonl"):
         html.write(run, path)
