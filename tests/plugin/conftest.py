@@ -28,7 +28,6 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 KEYWORD = ("--judge", "keyword")
-SAFE = ("-k", "smoke_safe")
 
 UNVERIFIED = 7
 """Exit code of a run that passes, but whose judge nobody tested."""

@@ -33,7 +33,6 @@ from tests.support.project import (
 
 YES, UNVERIFIED, OPEN, NO = "Yes", "Not proven", "Not decided", "No"
 REPORTS = {"reports_html": "page.html"}
-CLOSE = '{ min = 0.97, decision = "confident", on_inconclusive = "%s" }'
 GATE = "smoke_unsafe-rejection_rate"
 
 
