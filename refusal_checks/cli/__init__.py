@@ -1,4 +1,4 @@
-"""The command ``refusal-checks``: tools around a gate run. The gate itself runs in pytest.
+"""The command ``refusal-checks``: tools around a gate run, which itself runs in pytest.
 
 Every module of this package without a leading underscore defines ``add(app: typer.Typer) -> None``
 to add its commands.
@@ -100,7 +100,7 @@ _EXTRA = re.compile(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)")
 
 
 def _explain_mistake(text: str, mistake: typer.BadParameter) -> str:
-    """Make typer's message about a mistake say what to write instead."""
+    """Make typer's message say what to write instead."""
     context = mistake.ctx
     if context is None:
         # Only --of takes two values; typer says so without naming them.

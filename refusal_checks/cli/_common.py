@@ -1,4 +1,4 @@
-"""Shared by commands: groups, arguments that name a run, and printing."""
+"""What commands share: groups, arguments that name a run, and printing."""
 
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ def add_group(
     about: str,
     commands: Mapping[str, Callable[..., None]],
 ) -> None:
-    """Add a group of commands that begin with the same word."""
+    """Add a group of commands that start with the same word."""
     group = typer.Typer(no_args_is_help=True, help=about)
     # Without a callback, typer turns a single command into the whole group.
     group.callback()(lambda: None)
@@ -33,7 +33,7 @@ def add_group(
 
 
 def echo(text: object, *, err: bool = False) -> None:
-    """Print lines without anything that a terminal or a CI system's log would act on."""
+    """Print lines without characters that a terminal or a CI log would act on."""
     for line in str(text).split("\n"):
         typer.echo(visible(line), err=err)
 
@@ -102,11 +102,11 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")
 
 
 def overrides(keys: Sequence[str] | None, **options: object) -> list[Layer]:
-    """Layers of keys from the command line, which win over run files.
+    """Layers of keys from the command line, which override run files.
 
     Args:
         keys: the values of ``--set``.
-        options: values of options that gate runs share, by name; None if not given.
+        options: values of options shared with gate runs, by name; None if not given.
     """
     layers = [parse_override(text) for text in keys or ()]
     for name, value in options.items():
@@ -116,7 +116,7 @@ def overrides(keys: Sequence[str] | None, **options: object) -> list[Layer]:
 
 
 def open_run(name: str, root: Path, redact: bool = False) -> RunFolder:
-    """Open a run as all commands do: without texts if ``--redact`` or its variable is set.
+    """Open a run, without texts if ``--redact`` or its variable is set.
 
     Raises:
         DataError: there is no such run, or its files have changed since it ended.
@@ -134,7 +134,7 @@ def read_run(name: str, root: Path) -> RunResult:
 
 
 def require_target(target: Path, command: str, right: Iterable[str | Path]) -> None:
-    """Refuse a run where a file or folder to write belongs; ``right`` shows the right order."""
+    """Refuse a run in place of the file or folder to write; ``right`` shows the right order."""
     is_name_of_run = target.name in (run_folder.LAST, run_folder.SUMMARY)
     if is_name_of_run or (target / run_folder.SUMMARY).is_file():
         line = shlex.join(map(str, right))

@@ -39,12 +39,14 @@ def accept(
     runs: Root,
     partial: Annotated[
         bool,
-        typer.Option("--partial", help="Accept a run of only some prompts (--limit)."),
+        typer.Option(
+            "--partial", help="Accept a run on only some of the prompts (--limit)."
+        ),
     ] = False,
 ) -> None:
-    """Make a run the baseline: one JSON file per benchmark in DIR, without texts, for review.
+    """Make a run the baseline: write a JSON file per benchmark to DIR, for review, without texts.
 
-    Files of benchmarks that the run did not evaluate stay as they are.
+    Files of other benchmarks stay as they are.
     """
     require_target(folder, "baseline accept", [folder, run])
     past = read_run(run, runs)
@@ -63,15 +65,15 @@ def _require_whole(run: RunResult, partial: bool) -> None:
     path, summary = run.folder, run.summary
     if not summary.verdicts and not summary.failure:
         raise BaselineError(
-            f"{path}: accept another run: no gate of this one has a verdict"
+            f"{path}: accept another run: this one has no verdict on any gate"
         )
     if summary.failure:
         raise BaselineError(
-            f"{path}: this run did not complete; run it again: {summary.failure}"
+            f"{path}: run it again: this run did not complete: {summary.failure}"
         )
     for name, data in summary.manifest.data.items():
         if data.is_partial and not partial:
             raise BaselineError(
-                f"{path}: evaluate all prompts, or accept the part with --partial: the run has "
-                f"{data.prompts} of the {data.usual} prompts of {name}"
+                f"{path}: evaluate all prompts, or accept this part with --partial: the run has "
+                f"only {data.prompts} of {data.usual} prompts of {name}"
             )

@@ -26,12 +26,11 @@ def add(app: typer.Typer) -> None:
 def compare(runs: Runs, root: Root) -> None:
     """Print one table: each gate's outcome, figure and interval in each run.
 
-    Of two runs, it also has the change with its interval, from the scores of the same prompts in
-    both.
+    For two runs, it also has the change with its interval, over the prompts that both scored.
     """
     results = [read_run(name, root) for name in runs]
     if len({resolve_path(run.folder) for run in results}) < max(2, len(results)):
-        raise UserError("compare: name two runs or more, each once")
+        raise UserError("compare: name at least two different runs")
     for line in _lines(results):
         echo(line)
 
@@ -61,7 +60,7 @@ def _lines(runs: Sequence[RunResult]) -> Iterator[str]:
 
 
 def _names(runs: Sequence[RunResult]) -> list[str]:
-    """Short names of the candidates; of equal ones, the ids of their runs."""
+    """Short names of the candidates; run ids where these are the same."""
     ends = [run.candidate.rstrip("/").rpartition("/")[2] for run in runs]
     names = shorten_names([sanitize(end) for end in ends], 20)
     if len(set(names)) < len(names):

@@ -17,11 +17,13 @@ from refusal_checks.results.run_folder import require_writable
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the mirror.")]
 Names = Annotated[
     list[str] | None,
-    typer.Option("--benchmark", help="Only this benchmark (repeatable)."),
+    typer.Option("--benchmark", help="Pull only this benchmark (repeatable)."),
 ]
 Files = Annotated[
     list[Path] | None,
-    typer.Option("--thresholds", help="Only benchmarks of this run file (repeatable)."),
+    typer.Option(
+        "--thresholds", help="Pull only this run file's benchmarks (repeatable)."
+    ),
 ]
 
 
@@ -70,7 +72,7 @@ def _selected(
     if are_named or not gated:
         return public
     echo(
-        f"SKIPPED  {', '.join(gated)}: accept their conditions, then name them with --benchmark: "
-        "gated data is not fetched otherwise"
+        f"SKIPPED  {', '.join(gated)}: to fetch this gated data, accept its conditions, then name "
+        "it with --benchmark"
     )
     return [benchmark for benchmark in public if not benchmark.is_gated]

@@ -1,4 +1,4 @@
-"""``refusal-checks doctor``: what a gate run checks before it starts, all of it at once."""
+"""``refusal-checks doctor``: everything that a gate run checks before it starts, at once."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ def doctor(
     *,
     runs: Root,
 ) -> None:
-    """Check this machine and all that a gate run of MODEL needs; starts no engine.
+    """Check this machine and everything that a gate run of MODEL needs, without starting engines.
 
-    These are the run's own checks, and each line begins with OK or FAIL. Exits with 4 if any fails.
+    Each line begins with OK or FAIL. Exits with 4 if a check fails.
     """
     for name, fact in _facts():
         echo(f"OK    {name:<10}  {fact}")
@@ -190,7 +190,7 @@ def _is_same(judge: Model, candidate: Model) -> bool:
 
 
 def require_compiler() -> None:
-    """Refuse a machine without what Triton compiles its GPU code with."""
+    """Refuse a machine that lacks what Triton needs to compile GPU code."""
     headers = Path(sysconfig.get_path("include")) / "Python.h"
     compilers = (os.environ.get("CC") or "gcc", "cc", "clang")
     missing = []

@@ -20,12 +20,12 @@ def gate(context: typer.Context) -> None:
     MODEL is ORG/MODEL, a folder, a server's URL (http://HOST:PORT/v1#MODEL), replay:FILE or
     PREFIX:NAME of an extension. Gates come from --thresholds, else from this folder's
     thresholds/default.toml, else from the shipped file. Answers and runs are kept in this folder's
-    .refusal-checks. Of the folder's pytest configuration only refusal_checks_runs counts;
-    conftest.py and $PYTEST_ADDOPTS are ignored.
+    .refusal-checks. The folder's pytest configuration, conftest.py and $PYTEST_ADDOPTS are
+    ignored, except for the key refusal_checks_runs.
 
     -h lists all options. Exits with 0 if every gate passed, 1 if one failed or could not be
-    evaluated, 4 if something in the command is wrong, 7 if all passed but the answer rests on
-    something that was not proven, 16 if an engine did not start.
+    evaluated, 4 if the input is wrong, 7 if all passed but something was not proven, 16 if an
+    engine did not start.
     """
     from refusal_checks.plugin import gate_command as plugin  # not for other commands
 

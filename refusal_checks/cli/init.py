@@ -13,7 +13,7 @@ LOCKS = (
     "https://raw.githubusercontent.com/refusal-checks/refusal-checks/"
     f"v{__version__}/requirements"
 )
-"""The lists of all that this version needs, with versions and hashes."""
+"""Lists of everything this version needs, with versions and hashes."""
 
 TEMPLATES = Path(__file__).parent / "templates"
 _ALWAYS = {
@@ -67,10 +67,7 @@ def init(
 
 
 def _ignore_texts(path: Path) -> None:
-    """Keep git from committing what a gate run writes beside its own folder, which it keeps itself.
-
-    Both files hold prompts and answers.
-    """
+    """Keep git from committing files with prompts and answers outside ``.refusal-checks``."""
     there = path.read_text(encoding="utf-8") if path.exists() else ""
     missing = [name for name in _WITH_TEXTS if name not in there.splitlines()]
     if missing:

@@ -40,12 +40,12 @@ def sample_for_labels(
     *,
     runs: Root,
 ) -> None:
-    """Write answers that counted as refused to a CSV file, for people to look at.
+    """Write answers that counted as refusals to a CSV file, for people to check.
 
-    It draws prompts that must be refused at random, and one refusal of each. Fill the column
-    "label" with refusal, partial_refusal or compliance, and give the file to the same gate run with
-    --human-labels FILE: the share that people confirm multiplies the rate. A blank or deleted row
-    confirms nothing. A larger sample begins with the answers of a smaller one.
+    Draws random prompts that must be refused, and one refusal of each. Fill the column "label" with
+    refusal, partial_refusal or compliance, then repeat the gate run with --human-labels FILE: the
+    rate is multiplied by the share that people confirm. A blank or deleted row confirms nothing. A
+    larger sample begins with the answers of a smaller one.
     """
     if is_redacted():
         raise UserError(
@@ -65,23 +65,23 @@ def sample_for_labels(
     )
     if not drawn:
         raise DataError(
-            f"{folder.path}: there is nothing to label: in {', '.join(folder.complete)} no answer "
-            "to a prompt that must be refused was judged to be a refusal"
+            f"{folder.path}: there is nothing to label: in {', '.join(folder.complete)}, no answer "
+            "to a prompt that must be refused counted as a refusal"
         )
     if any(has_redacted(one.prompt) for one in drawn):
         raise DataError(
-            f"{folder.path}: run again without --redact, which reuses stored answers: the texts of "
-            "this run are redacted, so nobody can label them"
+            f"{folder.path}: run again without --redact, which reuses the stored answers: nobody "
+            "can label this run's redacted texts"
         )
     path = out or folder.path / "refusals.csv"
     if os.path.lexists(path):
         raise DataError(
-            f"{path}: name another file with --out: this one exists and may hold labels"
+            f"{path}: name another file with --out: this one exists and may contain labels"
         )
     with explain_write_error(path), replace_file(path) as draft:
         draft.write_bytes(labels.write_sheet(drawn))
     names = ", ".join(sorted({one.benchmark for one in drawn}))
     echo(
-        f"{path}: {len(drawn)} refusals of {names}. Label each in the column label, then run the "
-        f"gate again with --human-labels {path}"
+        f'{path}: {len(drawn)} refusals of {names}. Fill in the column "label", then run the gate '
+        f"again with --human-labels {path}"
     )

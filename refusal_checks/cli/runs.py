@@ -36,7 +36,7 @@ class RunRow:
     Attributes:
         started: ISO date and time.
         answer: the answer to "may it ship?", or ``unfinished``, ``damaged`` or ``not readable``.
-        passed: number of gates that passed; None if unknown, as ``total``.
+        passed: number of gates that passed; None if unknown, like ``total``.
     """
 
     run: str
@@ -72,15 +72,15 @@ def list_runs(
 ) -> None:
     """List the runs, the oldest first, with their answers; or show RUN.
 
-    Of RUN, this is the table that the terminal showed when it ended.
+    For RUN, prints what the terminal showed when it ended.
     """
     if run is not None:
         _show(open_run(run, runs, redact), verbose, as_json)
         return
     if verbose:
-        raise UserError("runs list --verbose: name the run whose groups to show")
+        raise UserError("runs list --verbose: name the run to show in detail")
     if not runs.is_dir() and runs != project.default_runs_folder():
-        raise UserError(f"--runs {runs}: {NO_RUNS}: name the folder of the runs")
+        raise UserError(f"--runs {runs}: name the folder of the runs: {NO_RUNS}")
     rows = [_describe(folder) for folder in run_folder.list_runs(runs)]
     if as_json:
         echo(json_text([asdict(row) for row in rows]))
@@ -109,7 +109,7 @@ def _show(run: RunFolder, verbose: bool, as_json: bool) -> None:
 
 
 def _describe(run: RunFolder) -> RunRow:
-    """Describe a run as far as it is known: it may go on, or its summary may be unreadable."""
+    """Describe a run, which may still be running or have an unreadable summary."""
     row = RunRow(run.path.name, run.started.isoformat())
     if run.summary_file.exists():
         try:

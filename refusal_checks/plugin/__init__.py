@@ -1,6 +1,6 @@
 """The pytest plugin: the part that every test session in the environment loads.
 
-It costs almost nothing and changes nothing until an option of this package is given or a gate is
+It costs almost nothing and changes nothing until one of its options is given or a gate is
 collected. Only then does it import ``refusal_checks.plugin.session``, which does the work.
 """
 
@@ -27,7 +27,7 @@ _FILE = "refusal_gates.py"
 
 
 class InconclusiveWarning(UserWarning):
-    """Issued when a gate is inconclusive and its run file asks for a warning."""
+    """Issued for an inconclusive gate if its run file asks for a warning."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -37,7 +37,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 # tryfirst: a mistake ends the session before other plugins start servers or open files.
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Read the run files before anything is collected if an option of gates is given."""
+    """Read the run files before collection if an option of gates is given."""
     if options.option_values(config):
         _ = activate(config).benchmarks
 
@@ -56,7 +56,7 @@ def activate(config: pytest.Config) -> GateSession:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Tell a worker of xdist the name of the run."""
+    """Tell an xdist worker the name of the run."""
     node.workerinput[xdist.KEY] = xdist.run_id(node.config)
     xdist.survive_worker(node)
 
@@ -107,7 +107,7 @@ def pytest_terminal_summary(
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Make a test for each gate and each check of the judge; reads only the run files."""
+    """Make a test for each gate and each check of the judge, from the run files alone."""
     ours = {"refusal_verdict", "refusal_judge_figure"}
     if ours & set(metafunc.fixturenames):
         activate(metafunc.config).parametrize(metafunc)

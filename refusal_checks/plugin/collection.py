@@ -1,4 +1,4 @@
-"""Which tests a run has, from its spec alone: collection reads no data and asks no model."""
+"""A run's tests, from its spec alone: collection reads no data and asks no model."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _WARNING = "default::refusal_checks.plugin.InconclusiveWarning"
 def judge_figures(
     spec: RunSpec, benchmarks: Mapping[str, Benchmark]
 ) -> tuple[Figure, ...]:
-    """The figures that the judge's check has minimums for; of refusals if no gate needs a judge."""
+    """Figures with minimums in the judge's check; those of refusals if no gate needs a judge."""
     minimums = spec.judge.check
     if not minimums:
         return ()
@@ -109,7 +109,7 @@ def gate_id(nodeid: str) -> str:
 def selected_gates(
     nodeids: Collection[str], spec: RunSpec, figures: Collection[Figure]
 ) -> list[str] | None:
-    """The gates of these tests; empty if they only check the judge, None if none is of ours.
+    """The gates of these tests; empty if they only check the judge, None if none is ours.
 
     Benchmarks that are only measured count as gates.
     """
@@ -121,7 +121,7 @@ def selected_gates(
 
 
 def explain_no_tests(keyword: str, markers: str, ids: Sequence[str]) -> Iterator[str]:
-    """Yield lines on what can be selected, for a session that selected nothing.
+    """Yield lines on what can be selected, for a session with nothing selected.
 
     Args:
         keyword: the value of ``-k``.
@@ -130,7 +130,7 @@ def explain_no_tests(keyword: str, markers: str, ids: Sequence[str]) -> Iterator
     given = {"-k": keyword, "-m": markers}
     asked = " ".join(f"{option} {text!r}" for option, text in given.items() if text)
     if not asked:
-        yield "run `refusal-checks init`, which writes the test file of gates: none is here"
+        yield "run `refusal-checks init`, which writes the gates' test file: there is none here"
         return
     parts = set(ids)
     for name in ids:

@@ -1,4 +1,4 @@
-"""From a pytest session's options and configuration to its run: the spec and the folders."""
+"""Turn a pytest session's options and configuration into its run: the spec and the folders."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def read_spec(config: pytest.Config) -> RunSpec:
-    """Read the run files, then the options: of two that set the same key, the later one wins.
+    """Read the run files, then the options; a later value of a key wins.
 
     Raises:
         pytest.UsageError: a file or an option is wrong.
@@ -44,7 +44,7 @@ def read_spec(config: pytest.Config) -> RunSpec:
 
 
 def named_files(config: pytest.Config) -> Sequence[str]:
-    """The run files that an option names, else the configuration; else none."""
+    """The run files named by an option, else by the configuration; else none."""
     named: Sequence[str] = options.option_values(config).get("thresholds", ())
     return named or config.getini(f"{options.PREFIX}thresholds")
 
@@ -69,11 +69,11 @@ def _configured_path(config: pytest.Config, key: str) -> Path | None:
 
 @contextmanager
 def usage_errors(missing_file: str = "") -> Iterator[None]:
-    """Turn what a user got wrong into pytest's usage error, which ends the session with 4.
+    """Turn a user's mistake into pytest's usage error, which ends the session with 4.
 
     Args:
-        missing_file: says that no run file was named. It comes before an error about data: who
-            forgot their run file needs that, and no data for the shipped gates.
+        missing_file: says that no run file was named. It comes before an error about data: somebody
+            who forgot their run file does not need data for the shipped gates.
     """
     try:
         yield

@@ -1,6 +1,6 @@
 """``refusal-checks gate``: run pytest for the gates only, without a folder's own configuration.
 
-The command takes its own options, and passes all others on. This module is also its plugin.
+The command takes its own options and passes on all others. This module is also its plugin.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def arguments(folder: Path, words: Sequence[str]) -> list[str]:
 
 
 def _translate(words: Sequence[str]) -> Iterator[str]:
-    """Write options of gates as pytest has them: ``--limit 4`` as ``--refusal-limit=4``."""
+    """Rewrite gate options for pytest: ``--limit 4`` becomes ``--refusal-limit=4``."""
     given, others = _parser().parse_known_intermixed_args(words)
     models, named = given.models, given.candidate
     for word in models:
@@ -160,7 +160,7 @@ def _suggest(word: str) -> None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Report what pytest's parser finds, without its own usage and files."""
+    """Report mistakes that pytest's parser finds, without pytest's usage and files."""
 
     def refuse(message: str) -> NoReturn:
         remedy = "`refusal-checks gate -h` lists the options"
@@ -185,7 +185,7 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 def pytest_pycollect_makemodule(
     module_path: Path, parent: pytest.Collector
 ) -> pytest.Module:
-    """Give gates the same ids in every folder, and no word of the package's name for ``-k``."""
+    """Give gates the same ids in every folder, and keep the package's name out of ``-k``."""
     module = pytest.Module.from_parent(
         parent, path=module_path, nodeid="refusal_checks/suite.py"
     )

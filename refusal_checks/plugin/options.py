@@ -123,7 +123,7 @@ def _number(text: str) -> int | str:
 
 
 def prefix(config: pytest.Config) -> str:
-    """What stands before the names of options in this session."""
+    """The prefix of option names in this session."""
     return "--" if config.pluginmanager.has_plugin(GATE) else "--refusal-"
 
 

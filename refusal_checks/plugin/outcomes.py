@@ -1,8 +1,8 @@
 """What the fixtures of gates assert, and the marks that they leave on pytest's reports.
 
-A gate that fails under a waiver neither passes nor fails. Its test's report stays a failure whose
-message begins with the waiver, so no plugin, JUnit file or dashboard takes the gate for passed.
-Only the counts that decide the exit code and stop ``-x`` leave it out.
+A gate that fails under a waiver neither passes nor fails. Its test still reports a failure, whose
+message begins with the waiver, so no plugin, JUnit file or dashboard shows the gate as passed. It
+is left out only of the counts that decide the exit code and stop ``-x``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _IS_WAIVED = "refusal_checks_waived"
 
 
 def failure(why: str) -> BaseException:
-    """A failure with the first line; the summary has the rest, which may be an engine's log."""
+    """A failure with the first line; the rest, perhaps an engine's log, is in the summary."""
     return pytest.fail.Exception(sanitize(why.partition("\n")[0], 500), pytrace=False)
 
 
@@ -75,7 +75,7 @@ def require_pass(item: pytest.Item, verdict: Verdict | None) -> None:
 
 
 def require_check(summary: RunSummary) -> None:
-    """Raise a failure if the judge was to be checked and was not."""
+    """Fail the test if the judge should have been checked but was not."""
     if summary.judge is None and not summary.judge_idle:
         raise failure(summary.judge_error or summary.failure)
 
@@ -88,7 +88,7 @@ def require_trust(item: pytest.Item, summary: RunSummary, figure: Figure) -> Non
     item.user_properties.extend(judge_properties(judge, figure).items())
     checks = [check for check in judge.checks if check.figure == figure]
     if not checks:
-        pytest.skip(f"no selected gate has a judge with a figure {figure}")
+        pytest.skip(f"no selected gate's judge has the figure {figure}")
     failed = [check for check in checks if not check.passed]
     if failed:
         item.stash[_HEADLINE] = "; ".join(check.headline for check in failed)

@@ -1,6 +1,6 @@
 """Show an evaluation while pytest waits for it: bars on a terminal, else an occasional line.
 
-Nothing else writes meanwhile: tests run after the evaluation.
+Nothing else prints at that time: tests run after the evaluation.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ EVERY = 30.0  # seconds between two lines where there are no bars
 class ProgressDisplay:
     """A listener for ``evaluate`` that shows events until it is stopped.
 
-    Silent under ``-q``, and without a terminal reporter.
+    It is silent with ``-q`` or without a terminal reporter.
     """
 
     def __init__(self, config: pytest.Config) -> None:

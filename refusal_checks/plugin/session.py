@@ -1,4 +1,4 @@
-"""A pytest session with gates: when it evaluates, and how its result becomes tests and exit code.
+"""A pytest session with gates: when it evaluates, and how tests and exit code get the result.
 
 One process evaluates: the only one, or xdist's controller.
 
@@ -59,9 +59,9 @@ _Stopped: type[Exception] = type(
 
 @contextmanager
 def _own_event_loops() -> Iterator[None]:
-    """Leave asyncio as it was: tests of the repository may expect the main thread to have a loop.
+    """Leave asyncio as it was: the repository's tests may expect a loop in the main thread.
 
-    ``asyncio.run`` ends without one, and then ``get_event_loop`` makes none either.
+    After ``asyncio.run`` there is none, and ``get_event_loop`` no longer makes one.
     """
     policy = asyncio.get_event_loop_policy()
     asyncio.set_event_loop_policy(asyncio.DefaultEventLoopPolicy())
@@ -72,7 +72,7 @@ def _own_event_loops() -> Iterator[None]:
 
 
 class GateSession:
-    """The hooks of a session with gates. The first gate, or an option of gates, registers it."""
+    """The hooks of a session with gates, registered by the first gate or option of gates."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -86,7 +86,7 @@ class GateSession:
             self._redact()
 
     def _redact(self) -> None:
-        """Keep pytest from showing the values of variables, which may be private texts."""
+        """Keep pytest from showing variables' values, which may be private texts."""
         self._redacts = True
         self._config.option.showlocals = False
         self._config.option.fulltrace = False
@@ -132,7 +132,7 @@ class GateSession:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Raise what was wrong with a run file; remove the judge's test if it has no minimums.
+        """Raise an error in a run file, if any; remove the judge's test if it has no minimums.
 
         The controller reads the run files again, so workers say nothing.
         """
@@ -210,7 +210,7 @@ class GateSession:
             self._result = getattr(stopped, "result", None)
             why = "interrupted before anything was asked"
             if self._result:
-                why = "interrupted; see below what is done"
+                why = "interrupted; see below what was done"
             raise _Stopped(why, pytest.ExitCode.INTERRUPTED) from None
         except EngineStartError as fault:
             self._result = getattr(fault, "result", None)
@@ -291,7 +291,7 @@ class GateSession:
     def pytest_internalerror(
         self, excrepr: ExceptionRepr, excinfo: pytest.ExceptionInfo[BaseException]
     ) -> None:
-        """Under ``--redact``, report only where an error occurred: its message may quote a text."""
+        """With ``--redact``, report only where an error occurred: its message may quote a text."""
         if self._redacts:
             place = excinfo.traceback[-1]
             where = f"{excinfo.typename} in {place.path}:{place.lineno + 1} (--redact hides more)"
@@ -332,7 +332,7 @@ class GateSession:
             self._remarks.append(f"{xml.logfile} could not be written: {fault}")
 
     def _unfinished_work(self) -> list[str]:
-        """Lines on what an interrupted run has left to do."""
+        """Lines on what is left to do after an interruption."""
         if not (self._prepared and self._result):
             return []
         gates, fresh = len(self._prepared.gates), self.spec.store.fresh

@@ -1,4 +1,4 @@
-"""What a session leaves when it ends: its exit code, failures in brief, pytest's JUnit file."""
+"""What a session ends with: its exit code, shortened failures, pytest's JUnit file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def set_exit_code(session: pytest.Session, result: RunResult | None) -> None:
-    """Let the answer decide the exit code unless pytest failed; then leave the answer open."""
+    """Let the answer decide the exit code; if pytest itself failed, leave the answer open."""
     code = int(session.exitstatus)
     if result is None:
         # A command that names a model must not end with 0 if none of its gates was evaluated.
@@ -67,8 +67,8 @@ def complete_junit(
 
     Args:
         xml: pytest's writer of the file.
-        unfinished: what an interrupted run has left. It becomes an entry, since gates without a
-            verdict have none, and the file would look green.
+        unfinished: what an interrupted run has left to do. It becomes an entry, because gates
+            without a verdict have none, and the file would look green.
     """
     for reporter in xml.node_reporters_ordered:
         entry = reporter.to_xml()

@@ -29,7 +29,7 @@ def has_workers(config: pytest.Config) -> bool:
 
 
 def run_id(config: pytest.Config) -> str:
-    """The name of the run's folder, the same in all processes of a session."""
+    """The name of the run's folder, which all processes of a session share."""
     if _RUN not in config.stash:
         # Sessions without gates need not import it.
         from refusal_checks.results.project import new_run_id
@@ -42,8 +42,8 @@ def run_id(config: pytest.Config) -> str:
 def signal(config: pytest.Config) -> Path:
     """A file by which a worker tells the controller that it has collected gates.
 
-    The controller collects nothing, and gates may be collected without any option of theirs. What
-    xdist's workers send before tests run are the tests' ids, with no room for more.
+    The controller collects nothing, and gates may be collected without any of their options. Before
+    tests run, xdist's workers can send only the tests' ids.
     """
     return Path(tempfile.gettempdir()) / f"refusal-checks-{run_id(config)}"
 
@@ -51,7 +51,7 @@ def signal(config: pytest.Config) -> Path:
 def uncount_failure(config: pytest.Config) -> None:
     """Remove a failure from the count that ends the session at ``--maxfail``.
 
-    The controller counts for itself, beside ``session.testsfailed``.
+    The controller has its own count, beside ``session.testsfailed``.
     """
     controller: Any = config.pluginmanager.get_plugin("dsession")
     if hasattr(controller, "countfailures"):

@@ -1,4 +1,4 @@
-"""The reports of a run by name, as ``[reports]`` and ``refusal-checks report`` know them.
+"""The report formats by name, for ``[reports]`` and ``refusal-checks report``.
 
 An extension's module is a report format if it defines ``write(run, target)``. It may also define
 
@@ -24,7 +24,7 @@ from refusal_checks.results.run_folder import RunFolder, require_writable
 
 
 class Format(NamedTuple):
-    """How a report is written; ``usual_file`` is empty unless it is a file."""
+    """How a report is written; ``usual_file`` is empty if it is not a file."""
 
     write: Callable[[RunFolder, Path], None]
     usual_file: str = ""
@@ -68,7 +68,7 @@ def discover() -> Mapping[str, Format]:
 
 
 def targets(reports: ReportsTable) -> Iterator[tuple[str, Format, Path]]:
-    """Yield the formats that a spec asks for, with names and targets."""
+    """Yield the formats that a spec requests, with names and targets."""
     for name, report in discover().items():
         target = Path(reports.target(name))
         if reports.target(name):
@@ -76,7 +76,7 @@ def targets(reports: ReportsTable) -> Iterator[tuple[str, Format, Path]]:
 
 
 def github_summary() -> Iterator[tuple[str, Format, Path]]:
-    """Yield the summary of GitHub's step, in which all is written that GitHub shows."""
+    """Yield the report for GitHub's step summary, if the run is in a GitHub workflow."""
     summary = os.environ.get("GITHUB_STEP_SUMMARY")
     if summary:
         yield "github", Format(markdown.append, "summary.md"), Path(summary)
@@ -105,7 +105,7 @@ def check(spec: RunSpec) -> None:
 
 
 def _require_file(what: str, path: Path) -> None:
-    """Refuse a path to which no file can be written."""
+    """Refuse a path where no file can be written."""
     try:
         is_folder = path.is_dir()  # fails for a name that is too long
     except OSError as fault:
@@ -116,5 +116,5 @@ def _require_file(what: str, path: Path) -> None:
 
 
 def report_line(name: str, report: Format, path: Path) -> str:
-    """A line about a report that was written. A target other than a file may be secret."""
+    """A line about a written report; it hides a target that is not a file, which may be secret."""
     return f"{name} report {path if report.usual_file else 'written'}"

@@ -1,4 +1,4 @@
-"""A JUnit file for runs that pytest did not start: a case a gate, and one a check of judges."""
+"""A JUnit file for runs without pytest: a test case per gate, and one per check of the judge."""
 
 from __future__ import annotations
 
@@ -70,5 +70,5 @@ def _cases(run: RunSummary) -> Iterator[TestCase]:
 
 
 def _as_text(properties: Properties) -> str:
-    """Show a case's properties as its output: the library has properties for suites only."""
+    """Show a case's properties as its output: the library supports them only on suites."""
     return "\n".join(f"{name} = {value}" for name, value in properties.items())

@@ -1,4 +1,4 @@
-"""The properties of tests and of their suite in JUnit files: what was asked, found and decided.
+"""Properties of tests and their suite in JUnit files: what was asked, found and decided.
 
 pytest adds them to its own entries (``plugin/``), ``junit.py`` to the file of a run without pytest.
 """
@@ -20,12 +20,12 @@ from refusal_checks.wording.gate_sentences import mark, sentence, worst_group
 from refusal_checks.wording.release import release_decision
 
 CLASS = "refusal_checks"
-"""Start of the class names of gates; a benchmark's name follows."""
+"""The start of a gate's class name; the benchmark's name follows."""
 
 Properties = dict[str, str]
 
 _OURS = {"benchmark", "metric", "result"}
-"""Names of properties that only our tests have all of."""
+"""Properties that together mark our tests."""
 
 
 def class_name(properties: Mapping[str, str]) -> str:
@@ -54,7 +54,7 @@ def run_properties(run: RunSummary) -> Properties:
 
 
 def judge_properties(checked: JudgeCheck, figure: Figure) -> Properties:
-    """Properties of a check; of several judging methods, those of the worst.
+    """Properties of a check; with several ways of judging, those of the worst.
 
     Empty if no judge has the figure.
     """
@@ -76,7 +76,7 @@ def judge_properties(checked: JudgeCheck, figure: Figure) -> Properties:
 
 
 def gate_properties(verdict: Verdict, run: RunSummary) -> Properties:
-    """Properties of a gate: what it asks, its figures, and what its benchmark was."""
+    """Properties of a gate: its requirements, its figures and its benchmark."""
     result = mark(verdict).rstrip("?").lower() if verdict.gate.bounds else "measured"
     facts: dict[str, object] = {
         "summary": sentence(verdict),
@@ -114,7 +114,7 @@ def gate_properties(verdict: Verdict, run: RunSummary) -> Properties:
 
 
 def measured_properties(benchmark: str, run: RunSummary) -> Properties:
-    """Properties of a benchmark without a bound: its main figure, if it has one."""
+    """Properties of a benchmark without bounds: its main figure, if it has one."""
     for verdict in ungated_figures(run):
         if verdict.gate.benchmark == benchmark:
             return gate_properties(verdict, run)
@@ -122,7 +122,7 @@ def measured_properties(benchmark: str, run: RunSummary) -> Properties:
 
 
 def error_properties(gate: Gate, error: str, run: RunSummary) -> Properties:
-    """Properties of a gate without a figure; what its benchmark was may not be known yet."""
+    """Properties of a gate without a figure, whose benchmark may not be known yet."""
     facts = {
         "summary": f"Could not be evaluated: {sanitize(error, 500)}",
         **_gate(gate),
@@ -133,7 +133,7 @@ def error_properties(gate: Gate, error: str, run: RunSummary) -> Properties:
 
 
 def _gate(gate: Gate) -> dict[str, object]:
-    """What a gate asks, why, and where its bounds are written."""
+    """What a gate requires, why, and where its bounds are defined."""
     file = Path(gate.source)
     if file.is_relative_to(Path.cwd()):  # so that CI finds it in the repository
         file = file.relative_to(Path.cwd())
@@ -158,7 +158,7 @@ def _estimate(estimate: Estimate) -> dict[str, object]:
 
 
 def _benchmark(name: str, run: RunSummary) -> dict[str, object]:
-    """The prompts of a benchmark, how they were judged, and how answers refused."""
+    """A benchmark's prompts, how they were judged, and how the answers refused."""
     facts: dict[str, object] = {}
     data, figures = run.manifest.data.get(name), run.benchmarks.get(name)
     if data:

@@ -1,7 +1,7 @@
 """Markdown for GitHub: the step's summary, a comment on a pull request, annotations in a log.
 
-Summary and comment are one text. Both are public if the repository is, so no prompt, no answer and
-no place is in it, and what others wrote is shown inert.
+Summary and comment are the same text. It is public if the repository is, so it has no prompts,
+answers or paths, and shows other people's text without markup.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from refusal_checks.wording.gate_sentences import details, figure, line, reasons
 from refusal_checks.wording.release import release_decision
 
 MARKER = "<!-- refusal-checks -->"
-"""The first line, which is invisible: a bot finds the comment to replace by it."""
+"""The first line, which is invisible; a bot uses it to find the comment to replace."""
 
 LARGEST = 60_000
-"""Most bytes of a text: GitHub refuses comments of more than 65,536 characters."""
+"""Size limit in bytes: GitHub refuses comments of more than 65,536 characters."""
 
 ANNOTATIONS = 10
 """Most annotations of each kind that GitHub shows for one step."""
@@ -71,14 +71,14 @@ def write(run: RunFolder, path: Path) -> None:
 
 
 def append(run: RunFolder, path: Path) -> None:
-    """Add the text to a step's summary, to which other steps of the job may have written."""
+    """Append the text to a step summary, which may have other text already."""
     # In bytes: a step's summary may hold what another step wrote in any encoding.
     with path.open("ab") as file:
         file.write(text(run.summary()).encode("utf-8", "replace"))
 
 
 def text(run: RunSummary) -> str:
-    """The answer, a table of all gates, and why gates failed; cut where it would be too long."""
+    """The answer, a table of all gates, and why gates failed; cut if too long."""
     # Cut between sections, so that no table or element stays open.
     size, lines = 0, []
     for section in _sections(run):
@@ -130,7 +130,7 @@ def _gates(run: RunSummary) -> Iterator[str]:
 
 
 def workflow_commands(run: RunSummary) -> Iterator[str]:
-    """A line per gate that failed or warns, which GitHub shows; none outside its Actions.
+    """Annotations for gates that failed or warn; none outside GitHub Actions.
 
     Syntax: https://docs.github.com/actions/reference/workflows-and-actions/workflow-commands
     """

@@ -20,14 +20,14 @@ WINDOW = 60.0  # seconds over which speed is measured: answers from the store ar
 
 LEAST_SECONDS = 10.0
 LEAST_SHARE = 0.05
-"""Seconds and share of the prompts before the time left is told: the first answers arrive late and
-together, so early estimates mislead."""
+"""Seconds and share of prompts before the time left is shown: the first answers arrive late and
+together, so early estimates would mislead."""
 
 NAMED = 3  # most benchmarks named in a line
 
 
 class ProgressView:
-    """Bars and a line on the same counts. ``draws`` says whether bars are shown at all."""
+    """Bars, and a line with the same counts; ``draws`` says whether bars are shown."""
 
     def __init__(
         self, console: Console, draws: bool, clock: Callable[[], float] = time.monotonic
@@ -53,7 +53,7 @@ class ProgressView:
         self._progress = Progress()
 
     def update(self, progress: Progress) -> None:
-        """Take over the counts, and draw them."""
+        """Update the counts and draw them."""
         self._progress = progress
         counts = progress.benchmarks
         for name, count in counts.items():
@@ -122,7 +122,7 @@ def _column() -> Column:
 
 
 def _count_parts(count: BenchmarkProgress) -> Iterator[str]:
-    """What is done and, while nothing arrives, how much was asked."""
+    """What is done and, until answers arrive, how many were requested."""
     yield f"{count.judged}/{count.planned} judged"
     if count.answered > count.judged:
         yield f"{count.answered} answered"

@@ -23,7 +23,7 @@ class Row:
         id: the gate's id, as ``-k`` takes it.
         verdict: None after an error.
         error: why there is no verdict.
-        is_main: whether it is the first row of its benchmark, which stands for it.
+        is_main: whether it is the first row of its benchmark, which represents it.
     """
 
     id: str
@@ -57,7 +57,7 @@ class Row:
 
     @property
     def is_extra(self) -> bool:
-        """True if the column of invalid answers says everything that this row would."""
+        """True if the column of invalid answers already says what this row would."""
         is_of_invalid = self.verdict and self.verdict.gate.metric == invalid_rate.name
         return bool(is_of_invalid) and self.has_passed and not self.is_main
 
@@ -76,7 +76,7 @@ class Row:
 
 
 def rows(run: RunSummary) -> list[Row]:
-    """The rows of a run by benchmark: first what stands for it, then its other gates.
+    """The rows of a run by benchmark: first the main one, then its other gates.
 
     A benchmark without a bound has a row with its main figure.
     """
@@ -103,12 +103,12 @@ def rows(run: RunSummary) -> list[Row]:
 
 
 def _rank(row: Row) -> tuple[bool, bool, bool]:
-    """Sort key: what covers all answers stands for a benchmark, as far as it was decided."""
+    """Sort key: decided rows that cover all answers come first."""
     return row.verdict is None, row.is_of_judging, row.is_of_group
 
 
 def ungated_figures(run: RunSummary) -> Iterator[Verdict]:
-    """The main figures of benchmarks whose answers no gate looks at, on gates without bounds."""
+    """The main figures of benchmarks without a gate on their answers, as gates without bounds."""
     # A benchmark that failed to be judged has a row already, with the error.
     bounded = set(map(benchmark_of, run.errors))
     for verdict in run.verdicts.values():

@@ -1,6 +1,6 @@
-"""What the terminal shows about an ended run: gates, what to know, the run's folder, the answer.
+"""What the terminal shows when a run has ended: gates, remarks, the run's folder, the answer.
 
-With ``-v`` also each gate's details, models and settings; after an interruption, how to continue.
+``-v`` adds each gate's details, models and settings. After an interruption: how to continue.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 WIDTH, LEAST = 100, 40
-"""Greatest and least width of output, in columns, whatever the terminal's size."""
+"""Widest and narrowest output in columns, whatever the terminal's size."""
 
 ROWS = 12
-"""Above so many rows, the table folds passed gates on groups."""
+"""With more rows than this, the table folds passed gates on groups."""
 
 REMARKS = 4
 """The most remarks that are shown without ``-v``."""
@@ -46,7 +46,7 @@ STYLES = {
 
 
 def usable_width(columns: int | None = None) -> int:
-    """Width to fill: of this terminal, else of the current one (80 if there is none, as in CI)."""
+    """Width to fill: this terminal's, else the current one's (80 without one, as in CI)."""
     if columns is None:
         columns = shutil.get_terminal_size().columns
     return max(LEAST, min(WIDTH, columns - 1))
@@ -85,7 +85,7 @@ def lines(
 
 
 def _draw(shown: RenderableType, colour: bool, style: str = "") -> Iterator[str]:
-    """Lines of any length, since nothing is cut: a terminal wraps what is too long for it."""
+    """Lines of any length; nothing is cut, as terminals wrap long lines."""
     from rich.console import Console
     from rich.text import Text
 
@@ -105,7 +105,7 @@ def _draw(shown: RenderableType, colour: bool, style: str = "") -> Iterator[str]
 def _table(run: RunSummary, verbosity: int, colour: bool) -> Iterator[str]:
     """The table of gates; if it is long, passed gates on groups are only counted.
 
-    A gate's id stands last, so that it may be long and is never cut: people paste it after ``-k``.
+    A gate's id is last, so that a long one is never cut: people paste it after ``-k``.
     """
     from rich.table import Table
     from rich.text import Text
@@ -154,7 +154,7 @@ def _fit(text: str, width: int) -> list[str]:
 
 
 def _full_text(run: RunSummary) -> Iterator[str]:
-    """All remarks, each gate's details, and what the figures were found with."""
+    """All remarks, each gate's details, and the models and settings."""
     yield from remarks(run)
     yield from more_remarks(run)
     for gate_id, verdict in run.verdicts.items():
@@ -193,7 +193,7 @@ def _full_text(run: RunSummary) -> Iterator[str]:
 
 
 def tokens(used: Mapping[str, Usage]) -> Iterator[str]:
-    """One line with the tokens of candidate and judge; none if no model was asked."""
+    """One line with the candidate's and judge's tokens; none if no model was asked."""
     parts = [
         _role_line(role, usage)
         for role, usage in used.items()
@@ -216,7 +216,7 @@ def _role_line(role: str, usage: Usage) -> str:
 def unfinished_work(
     progress: Progress, summary: RunSummary, gates: int, fresh: bool
 ) -> Iterator[str]:
-    """What an interrupted run has done and, if work is left, how to continue it.
+    """What an interrupted run has done, and how to continue it if work is left.
 
     A ``fresh`` run would start over if its command were repeated unchanged.
     """

@@ -155,7 +155,7 @@ def test_a_call_with_a_candidate_fails_if_it_tests_no_gate(project: Project) -> 
     named = ("--candidate", project.model, *KEYWORD)
     result = project.run(*named, "test_other.py")
     assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
-    no_gate = "run `refusal-checks init`, which writes the test file of gates"
+    no_gate = "run `refusal-checks init`, which writes the gates' test file"
     assert no_gate in shown(result)
     assert project.run(*named, "--collect-only", "test_other.py").ret == 0
 

@@ -58,7 +58,7 @@ def test_runs_that_did_not_end_are_listed_too(project: Project) -> None:
     assert listed[1].split() == [name, "unfinished", "org/model"]
     assert ["not readable" in line for line in listed[2:]] == [True] * 5
     said = project.call("runs", "list", "--runs", "no")[1]
-    assert said.endswith("--runs no: no runs found: name the folder of the runs\n")
+    assert said.endswith("--runs no: name the folder of the runs: no runs found\n")
     said = project.call("runs", "list", name, "--runs", "runs")[1]
     assert "NOT DECIDED: the run is unfinished: 0 of 0 prompts are judged" in said
 

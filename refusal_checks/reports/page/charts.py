@@ -39,7 +39,7 @@ def span(metric: Metric, estimate: Estimate, limits: AllowedRange) -> Span:
 
 
 class Histogram(NamedTuple):
-    """How many prompts of a benchmark have which refusal confidence."""
+    """How many of a benchmark's prompts have each refusal confidence."""
 
     name: str
     about: str

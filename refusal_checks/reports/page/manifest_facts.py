@@ -1,4 +1,4 @@
-"""The manifest of a run, and how it went, as rows of a table."""
+"""The manifest of a run and how it went, as table rows."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -8,7 +8,7 @@ from refusal_checks.results.manifest import Manifest
 
 
 def facts(manifest: Manifest, execution: Execution) -> dict[str, list[tuple[str, str]]]:
-    """What is known, by top-level keys: path and value, without folders."""
+    """Paths and values by top-level key, without folders."""
     facts = {}
     known = manifest.model_dump(exclude_defaults=True)
     known |= execution.model_dump(exclude_defaults=True)

@@ -36,7 +36,7 @@ def write(folder: RunFolder, path: Path) -> None:
 
 
 def _document(folder: RunFolder, summary: RunSummary) -> Iterator[str]:
-    """The page in parts. What is the same for every run, its template asks for by itself."""
+    """The page in parts; the template itself adds what is the same for every run."""
     decision = release_decision(summary)
     candidate = summary.manifest.shown or folder.path.name
     benchmarks, gates = summary.benchmarks, list(summary.verdicts.values())

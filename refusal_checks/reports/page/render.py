@@ -35,7 +35,7 @@ _UNSAFE = re.compile(
 
 
 def visible(text: str) -> str:
-    """Make every character of untrusted text visible; none is lost or reorders its surroundings.
+    """Make every character of untrusted text visible; none is lost or reorders others.
 
     Control characters become their pictures (ESC becomes ``␛``); bidirectional marks, surrogates
     and other invisible characters become U+FFFD. ``script.js`` follows the same rule.
@@ -54,7 +54,7 @@ def _show_character(before: str, char: str) -> str:
 
 
 def embed(value: object) -> str:
-    """Escape JSON, without loss, so that it is safe inside a script element in any encoding.
+    """Escape JSON without loss, so that it is safe inside a script element in any encoding.
 
     No control or bidirectional character is left raw, so the file reads the same in an editor.
     """
@@ -76,7 +76,7 @@ after 24 characters, so that no name makes a column wider."""
 
 
 def breaks(name: str) -> Markup:
-    """Allow line breaks in a long name where a reader would put them."""
+    """Allow line breaks in a long name at natural places."""
     if len(name) <= WHOLE:
         return Markup('<span class="whole">{}</span>').format(name)
     return Markup("<wbr>").join(_PIECES.findall(name))

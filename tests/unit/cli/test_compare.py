@@ -121,8 +121,8 @@ def test_a_summary_alone_is_shown_without_a_change() -> None:
 def test_wrong_runs_are_refused() -> None:
     run(0, 0.9)
     for words, fault in (
-        (("last",), "name two runs or more, each once"),
-        (("last", "20260101"), "name two runs or more, each once"),
+        (("last",), "name at least two different runs"),
+        (("last", "20260101"), "name at least two different runs"),
         (("last", "nope"), 'no run "nope"'),
     ):
         with pytest.raises((UserError, DataError), match=fault):

@@ -70,7 +70,7 @@ def test_gated_data_is_only_fetched_if_it_is_named(
         application()(["data", "pull", str(tmp_path)], standalone_mode=False)
     skipped = (
         "SKIPPED  wildguardtest_unsafe, wildguardtest_safe: "
-        "accept their conditions, then name"
+        "to fetch this gated data, accept its conditions, then name"
     )
     assert skipped in capsys.readouterr().out
     assert "wildguardtest" not in str(fault.value)
