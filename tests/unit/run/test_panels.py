@@ -187,7 +187,6 @@ def test_judges_of_harm_alone_are_checked_on_harm(
     ("usual", "own", "limit"),
     [
         (None, (None, None), None),
-        (None, (None, 500), 500),
         (300, (None, 500), 300),
         (800, (900, 500), 500),
     ],

@@ -57,16 +57,6 @@ def test_every_prompt_gives_its_records_in_order_and_none_is_asked_twice(
     assert not reader.read
 
 
-def test_more_samples_ask_for_the_new_ones_alone(tmp_path: Path) -> None:
-    evaluate(Speaker(samples=2), Reader(), tmp_path)
-    speaker, reader = Speaker(samples=5), Reader()
-    assert left(speaker, reader, tmp_path) == MissingWork(18, 18, READER)
-    evaluate(speaker, reader, tmp_path)
-    assert sorted(speaker.asked) == sorted(
-        f"p{n}-{k}" for n in range(6) for k in (2, 3, 4)
-    )
-
-
 def test_a_judge_without_identity_is_asked_every_time_and_leaves_nothing(
     tmp_path: Path,
 ) -> None:
