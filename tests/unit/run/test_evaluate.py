@@ -213,7 +213,9 @@ def require_partial_records(result: RunResult) -> None:
     records = folder.journal("own")
     whole = records.read_bytes()
     records.write_bytes(whole.replace(b"thing", b"other"))
-    with pytest.raises(DataError, match="jsonl: it has changed since the run wrote"):
+    with pytest.raises(
+        DataError, match=r"own\.jsonl: .*: it has changed since the run wrote"
+    ):
         load_run(result.folder)
     records.write_bytes(whole)
 
