@@ -23,7 +23,8 @@ from refusal_checks.core.prompts import Message, Prompt
 from refusal_checks.core.records import Completion, Record, Vote
 from refusal_checks.results import run_folder
 from refusal_checks.results.run_folder import RunFolder, require_writable
-from tests.support.report_runs import refusals, write_run
+from refusal_checks.results.summary import RunSummary
+from tests.support.report_runs import manifest_of, refusals, write_run
 
 JUDGEMENTS: list[Judgement] = [
     Binary(Label.REFUSAL, "direct_refusal", "declines", cut=3),
@@ -65,6 +66,14 @@ def test_a_lone_surrogate_does_not_keep_the_rest_from_being_written(
     folder.write_records("mine", [Record(Prompt.single("a", "b"), 0, None, fault)])
     (found,) = folder.records("mine")
     assert found.judgement == Invalid(Reason.ENGINE_ERROR, "the server said ?")
+
+
+def test_a_run_is_unfinished_until_its_summary_is_written(tmp_path: Path) -> None:
+    folder, summary = RunFolder(tmp_path / "run"), RunSummary(manifest_of())
+    folder.begin(summary)
+    assert folder.is_unfinished
+    folder.write_summary(summary)
+    assert not folder.is_unfinished
 
 
 def test_a_damaged_file_is_named_and_not_quoted(tmp_path: Path) -> None:
