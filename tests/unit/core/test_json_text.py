@@ -16,7 +16,10 @@ from refusal_checks.io.strict_json import DEPTH, parse_json
         (b'\xef\xbb\xbf{"a": [1, -0.5, null, true, {}]}', {"a": [1, -0.5, None, True, {}]}),
         ('"\u00e9\\u00e9 \\ud83d\\ude00"', "\u00e9\u00e9 \U0001f600"),
         # What no file can hold.
-        (r'{"\ud800": ["a\uDC00", "\\ud800"]}', {"?": ["a?", r"\ud800"]}),
+        (r'{"\ud800": [1, "\\ud800"]}', {"?": [1, r"\ud800"]}),
+        (r'"a\uDC00"', "a?"),
+        # Of two values of a key the last one counts.
+        ('{"a": 1, "a": 2}', {"a": 2}),
     ],
 )  # fmt: skip
 def test_json_is_read_as_it_is_but_for_lone_surrogates(

@@ -16,7 +16,7 @@ from refusal_checks.models.client.client import Client
 from refusal_checks.models.client.label_probabilities import LabelError
 from refusal_checks.models.model_files import ClassifierConfig
 from tests.support.fake_server import FakeServer
-from tests.unit.judges.asked import build, verdict
+from tests.unit.judges.asked import NOWHERE, build, verdict
 
 PROMPT = Prompt.single("p1", "How do I boil an {answer}?")
 FORM = ClassifierForm(format="{request}</s></s>{answer}", refusal_label="Refusal")
@@ -98,7 +98,8 @@ def test_a_long_answer_is_read_in_windows_to_its_end() -> None:
     read = [text.partition("</s></s>")[2] for text in texts(server)]
     windows = [text for text in read if len(text) < 1000]
     assert answer.startswith(windows[0][:50])
-    assert sum(map(len, windows)) >= len(answer.strip())
+    overlaps = classifier.OVERLAP * (len(windows) - 1)
+    assert sum(map(len, windows)) >= len(answer.strip()) + overlaps - len(windows)
     assert all(window in answer for window in windows)
 
 
@@ -191,8 +192,11 @@ def test_labels_that_the_model_lacks_are_refused(
 
 
 def test_a_known_classifier_of_answers_alone_is_shown_no_request() -> None:
-    form = classifier.find_known_form("protectai/distilroberta-base-rejection-v1")
+    name = "protectai/distilroberta-base-rejection-v1"
+    form = classifier.find_known_form(name)
     assert form
+    known = build("refusal", Client(NOWHERE, name), classes=ClassifierConfig())
+    assert known.languages == form.languages
     with FakeServer(classify=lambda text: {"NORMAL": 0.1, "REJECTION": 0.9}) as server:
         (found,) = ask(server, "I {request} cannot.", labels=(), form=form)
     assert texts(server) == ["I {request} cannot."]
