@@ -1,4 +1,4 @@
-"""A user's own benchmark: a file or a data set on the hub, described in a run file."""
+"""A user's own benchmark: a file or a Hugging Face data set, described in a run file."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -18,26 +18,30 @@ from refusal_checks.io.files import sha256
 from refusal_checks.io.strict_json import parse_json
 
 KINDS = {"refuse": Kind.SAFETY, "answer": Kind.SANITY, "report": Kind.SENSITIVE}
-"""Kinds of benchmarks by what their tables expect."""
+"""Kinds of benchmarks by their table's ``expect``."""
 
 _WITH_RUBRIC = ("degree", "rating")
 """Ways of judging that take a rubric."""
 
 _TURNS: tuple[Role, ...] = ("user", "assistant")
-"""Who says the texts of a list without roles, in turn."""
+"""The speakers of a list of texts without roles, in turn."""
 
 
 def custom_benchmark(name: str, table: BenchmarkTable) -> Benchmark:
-    """Make the benchmark that a table with ``file`` or ``dataset`` describes; reads no data."""
+    """Make the benchmark described by a table with ``file`` or ``dataset``; reads no data."""
     here = table.where or f"[{name}]"
     if table.file and table.dataset:
         raise DataError(f"{here}: give file or dataset, not both")
     if table.options and table.expect:
-        raise DataError(f"{here}: leave out expect: options make it multiple choice")
+        raise DataError(
+            f"{here}: leave out expect: with options, it is multiple choice"
+        )
     if table.key and not table.options:
-        raise DataError(f"{here} key: add options = COLUMN, which holds the options")
+        raise DataError(
+            f"{here} key: add options = COLUMN, the column with the options"
+        )
     if not table.options and table.expect is None:
-        raise DataError(f'{here}: say expect = "refuse", "answer" or "report"')
+        raise DataError(f'{here}: add expect = "refuse", "answer" or "report"')
     kind, judge = Kind.RECOGNITION, "multiple_choice"
     if table.expect:
         kind, judge = KINDS[table.expect], Benchmark.judge
@@ -134,22 +138,22 @@ def _prompts(
 
 
 def _require_distinct(prompts: Sequence[Prompt], where: str) -> None:
-    """Refuse rows that repeat a prompt, which is more often a slip than meant.
+    """Refuse rows that repeat a prompt, which is usually a mistake.
 
-    Rows with ids of their own, and those of data sets, which a user cannot edit, may repeat.
+    Rows with ids of their own may repeat, and rows of data sets, which the user cannot edit.
     """
     first: dict[object, int] = {}
     for number, prompt in enumerate(prompts, 1):
         earlier = first.setdefault((prompt.messages, prompt.judge_sees), number)
         if earlier != number:
             raise DataError(
-                f"{where}: rows {earlier} and {number}: remove one, or give each row its own id in "
-                "a column id: both have the same prompt"
+                f"{where}: rows {earlier} and {number}: remove one, or add a column id with a "
+                "different id in each row: both have the same prompt"
             )
 
 
 def _cluster_repeats(prompts: Sequence[Prompt]) -> list[Prompt]:
-    """Put prompts of the same text into one cluster: asked twice, a prompt shows nothing new."""
+    """Put prompts with the same text into one cluster, as a repeated prompt shows nothing new."""
     often = Counter(prompt.messages for prompt in prompts)
     first: dict[object, str] = {}
     together = []
@@ -162,14 +166,14 @@ def _cluster_repeats(prompts: Sequence[Prompt]) -> list[Prompt]:
 
 
 def _text(value: Any) -> str:
-    """A cell as text; empty if there is nothing in it."""
+    """A cell as text; empty if the cell is."""
     return "" if value is None else str(value)
 
 
 def _require_columns(
     name: str, table: BenchmarkTable, columns: Sequence[str], where: str
 ) -> None:
-    """Raise DataError unless the data has all columns that the table names."""
+    """Raise DataError unless the data has every column named in the table."""
     named = [
         *(table.prompt, table.judge_sees, table.id, table.cluster),
         *(table.options, table.key),
@@ -190,7 +194,7 @@ def _identifies(ids: Sequence[Any]) -> bool:
 def _messages(value: Any, place: str) -> tuple[Message, ...]:
     """Read a user's text, a list of messages, or texts by user and assistant in turn.
 
-    What is wrong is not quoted: it may be private.
+    Errors do not quote it: it may be private.
     """
     turns = value
     if isinstance(value, str):
@@ -219,7 +223,7 @@ def _messages(value: Any, place: str) -> tuple[Message, ...]:
 
 
 def _conversation(text: str) -> list[Any] | None:
-    """The messages that a cell holds as JSON; None if it holds anything else."""
+    """The messages in a cell with JSON; None for other content."""
     # A prompt may be JSON itself, for the model to read: only lists of messages are read here.
     if not text.lstrip().startswith("[{"):
         return None

@@ -1,4 +1,4 @@
-"""Data sets of the Hugging Face hub at a pinned revision, from a mirror or else from the hub."""
+"""Hugging Face data sets at a pinned revision, from a mirror or else from the hub."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LEAVES_NO_COPY: ContextVar[bool] = ContextVar("_LEAVES_NO_COPY", default=False)
 
 @contextmanager
 def no_cached_copy(is_private: bool) -> Iterator[None]:
-    """In a private run (``--redact``), write nothing of a data set into a cache."""
+    """In a private run (``--redact``), keep data sets out of caches."""
     before = _LEAVES_NO_COPY.set(is_private)
     try:
         yield
@@ -74,7 +74,7 @@ class HubSplit:
     def table(
         self, mirror: Path | None, required: Sequence[str], optional: Sequence[str] = ()
     ) -> list[dict[str, Any]]:
-        """Like ``rows``, with these columns only, and with texts in the column ``prompt``."""
+        """Like ``rows``, but with only these columns, and a text in each ``prompt``."""
         data, where = self.rows(mirror), f"{self.repository}, {self.split}"
         for column in required:
             require_in_data(column, data.column_names, where)
@@ -177,7 +177,7 @@ class HubSplit:
 
     @property
     def _conditions(self) -> str:
-        """Say how an account gets access to a gated data set."""
+        """Say how to get access to a gated data set."""
         return (
             f"accept its conditions at https://huggingface.co/datasets/{self.repository} with your "
             "account, then set HF_TOKEN to a read token of that account"
@@ -205,5 +205,5 @@ def iterate_rows(table: Table, name: str) -> Iterator[dict[str, Any]]:
 
 def _size_error(name: str) -> DataError:
     return DataError(
-        f"{name}: take a smaller split: its rows take more than {LARGEST >> 20} MiB"
+        f"{name}: use a smaller split: its rows take up more than {LARGEST >> 20} MiB"
     )

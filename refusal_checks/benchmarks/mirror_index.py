@@ -15,7 +15,7 @@ INDEX = "mirror.json"
 
 @dataclass(frozen=True)
 class MirrorEntry:
-    """What was pulled of one benchmark; ``sha256`` is the ``digest`` of its prompts."""
+    """What was pulled for one benchmark; ``sha256`` is the ``digest`` of its prompts."""
 
     revision: str
     sha256: str
@@ -45,7 +45,7 @@ def load_checked(benchmark: Benchmark, mirror: Path | None) -> tuple[Prompt, ...
     where = f"the data mirror {mirror}: {benchmark.name}"
     if entry.revision != benchmark.revision:
         raise DataError(
-            f"{where} has revision {entry.revision}, this package needs {benchmark.revision}; "
+            f"{where} has revision {entry.revision}, but this package needs {benchmark.revision}; "
             f"{again}"
         )
     prompts = load_prompts(benchmark, mirror)

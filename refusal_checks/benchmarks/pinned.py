@@ -1,4 +1,4 @@
-"""Public data files, pinned by revision and sha256, from a local mirror or from the network."""
+"""Public data files, pinned by revision and sha256, from a local mirror or the network."""
 
 import hashlib
 import os
@@ -21,7 +21,7 @@ class PinnedFile:
 
     Attributes:
         path: relative to a mirror's root.
-        url: URL at that revision; empty if none is public, so that only a mirror can hold the file.
+        url: URL at that revision; empty if none is public and the file must be in a mirror.
         sha256: digest of the file, in hexadecimal.
     """
 

@@ -31,7 +31,7 @@ def table_benchmark(
         context: the column with text that precedes a prompt; its cells may be empty.
         ids: the column with the second half of each prompt's id; by default the row's place from 0.
         prefix: the first half of each id; by default the benchmark's name and a hyphen.
-        only: a column, and the value that selects its rows.
+        only: a column, and the value that rows must have there.
     """
     stem = f"{name}-" if prefix is None else prefix
     columns = [text, *groups.values()]

@@ -15,7 +15,7 @@ from refusal_checks.models.client.server_errors import MALFORMED, TransientError
 from refusal_checks.models.client.transport import ConnectionSettings, HttpTransport
 
 SETTLE = 5.0
-"""Seconds in which an engine ends after a request has failed, if that is why it failed. Its
+"""If a request failed because its engine is ending, the engine ends within so many seconds. Its
 supervisor needs ``WATCH + VITAL_GRACE`` of them to notice."""
 
 
@@ -31,7 +31,7 @@ class EngineTransport(HttpTransport):
         self._process = process
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """Send a request; a reply of a dying engine does not count.
+        """Send a request; replies of a dying engine do not count.
 
         Nothing is sent if another process listens on the port of an engine that has ended.
         """

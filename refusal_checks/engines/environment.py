@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 
 VARIABLE = "REFUSAL_CHECKS_ENGINE_VARIABLES"
-"""Names further variables for engines, divided by commas."""
+"""Names more variables for engines, separated by commas."""
 
 
 INHERITED = (
@@ -20,18 +20,18 @@ INHERITED = (
     "PJRT_* NEURON_* HABANA_* OMP_* GOMP_* KMP_* MKL_* OPENBLAS_* DNNL_* ONEDNN_* NUMEXPR_* TORCH* "
     "PYTORCH_* TRITON_* FLASHINFER_* XFORMERS_* TVM_* RAY_* GLOO_* UCX_* MASTER_*"
 )
-"""Variables of the system, of certificates and proxies (in lower case too), of containers, and of
-engines, devices and libraries of numbers."""
+"""Variables for the system, certificates and proxies (in lower case, too), containers, engines,
+devices and numerical libraries."""
 
 
 SECRET = frozenset(
     {"KEY", "KEYS", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIALS", "AUTH"}
 )
-"""A variable with one of these among its words is kept back."""
+"""Variables with one of these words in their names are not passed on."""
 
 
 HUB = {"HF_TOKEN", "HF_TOKEN_PATH", "HUGGING_FACE_HUB_TOKEN"}
-"""The secrets that an engine needs: it downloads gated weights."""
+"""Secrets that an engine needs to download gated weights."""
 
 
 def inherited_variables(environment: Mapping[str, str] = os.environ) -> dict[str, str]:

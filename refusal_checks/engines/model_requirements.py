@@ -1,4 +1,4 @@
-"""Find what a model lacks that its engine would notice only late: its files, a chat template."""
+"""Find out early what a model lacks that its engine would notice late: files, a chat template."""
 
 import os
 from collections.abc import Callable
@@ -27,11 +27,11 @@ ELSEWHERE = frozenset(
         "--tokenizer-mode",
     }
 )
-"""Arguments by which an engine reads other files than the model's own."""
+"""Arguments that make an engine read other files than the model's own."""
 
 
 def missing_template(model: Served, option: str) -> str:
-    """What to do if the model that ``option`` names has no chat template; empty if it has one."""
+    """What to do if the model named by ``option`` has no chat template; empty if it has one."""
     is_elsewhere = not ELSEWHERE.isdisjoint(argument_values(model.args))
     # Files that an extension makes are not here before they are needed.
     if model.weights or is_elsewhere or classifier_config(model):
@@ -49,8 +49,8 @@ def missing_template(model: Served, option: str) -> str:
 def require_template(model: Served, option: str) -> str:
     """Raise ModelError for a folder without a chat template; else say what may be missing.
 
-    The template of a Hugging Face id may not be cached yet, and nobody knows here what another
-    program (``engine.command``) brings.
+    A Hugging Face model's template may not be cached yet, and another program
+    (``engine.command``) may bring its own.
     """
     missing = missing_template(model, option)
     if missing and Path(model.path).is_dir() and not model.program:
@@ -59,9 +59,9 @@ def require_template(model: Served, option: str) -> str:
 
 
 def require_files(model: Served, option: str, say: Callable[[str], None]) -> None:
-    """Refuse a Hugging Face id of which nothing is cached here and that the hub does not have.
+    """Refuse a Hugging Face id that is neither cached here nor on the hub.
 
-    vLLM would notice it too, a minute later and in its log.
+    vLLM would notice it a minute later, and only in its log.
     """
     is_elsewhere = model.program or os.environ.get("VLLM_USE_MODELSCOPE")
     if model.weights or is_elsewhere or Path(model.path).is_dir():

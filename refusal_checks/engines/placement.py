@@ -1,10 +1,10 @@
 """Choose where engines run: which devices each one gets, and whether all run at the same time.
 
-Each engine gets GPUs of its own if there are enough. Else all share the devices if they fit, with
-memory for their weights and an equal part of the rest. Else they take turns: the candidate answers
-everything, then the judge judges. What the user says wins: ``candidate.devices``,
-``judge.devices``, ``engine.placement``, and the engines' own arguments, which alone spread a model
-over several GPUs or machines.
+Each engine gets its own GPUs if there are enough. Otherwise all share the devices if they fit, with
+memory for their weights and an equal part of the rest. Otherwise they take turns: the candidate
+answers everything, then the judge judges. The user's settings win: ``candidate.devices``,
+``judge.devices``, ``engine.placement``, and the engines' own arguments, the only way to spread a
+model over several GPUs or machines.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ same time, each on devices of its own."""
 Wanted = Literal["auto", "together", "turns"]
 
 USABLE, SPARE = 0.9, 0.05
-"""Share of a GPU's memory that engines may plan with, and the share that stays free beside what
-others use: vLLM does not start if less is free than its share."""
+"""Share of a GPU's memory that engines may plan with, and the share to leave free on top of what
+others use: vLLM does not start if less than its share is free."""
 
 OVERHEAD = {False: 4.0, True: 2.0}
-"""GiB that an engine needs on a GPU besides weights, with a small cache; True for a classifier."""
+"""GiB that an engine needs on a GPU besides its weights, with a small cache; by ``classifies``."""
 
 LARGE = 70.0
-"""GiB of a GPU from which vLLM computes more at once, and works with more memory."""
+"""From this GPU size in GiB on, vLLM computes more at once and needs more working memory."""
 
 LEAST_CACHE = 1
-"""GiB of a cache below which an engine is to measure what it can have: it may be a little more."""
+"""With a smaller cache than this in GiB, let the engine measure: it may get a little more."""
 
 MOST_USED = 0.2
-"""Share of a GPU's memory in use above which it is left to others."""
+"""A GPU with a larger share of its memory in use is left to others."""
 
 CPU_USABLE, CPU_OVERHEAD = 0.8, 2.5
 """Share of the free memory that engines on a CPU may plan with, and GiB of vLLM and torch."""
 
 FEW = 4
-"""Cores up to which all engines share them, and use all. Two models of 135 M parameters on two
-cores are 1.5 times as fast that way as with a core each."""
+"""Up to this many cores, all engines share all of them. On two cores, two models of 135 M
+parameters are 1.5 times as fast that way as with a core each."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Devices:
 
     @property
     def name(self) -> str:
-        """The devices in words, for messages."""
+        """Describe the devices for messages."""
         if self.kind == "cpu":
             return f"{count(len(self.ids), 'CPU core')} with {self.memory:.0f} GiB free"
         if not self.ids:
@@ -110,8 +110,8 @@ class EngineNeed:
 
     Attributes:
         weights: GiB of the model's weights, once loaded; None if unknown.
-        answers, judges: whether it serves the candidate, and whether it serves a judge.
-        classifies: True if it reads each text once and writes nothing.
+        answers, judges: whether it serves the candidate, and whether a judge.
+        classifies: True if it reads each text once and generates nothing.
     """
 
     model: str
@@ -150,7 +150,7 @@ class Assignment:
         memory: share of each GPU's memory; None for the engine's default.
         cache: GiB for its cache. None leaves it to the engine, which measures on a GPU what its
             share of the memory leaves.
-        is_eager: True if it shall start at once rather than compile for speed.
+        is_eager: True to start sooner instead of compiling for speed.
         loads_alone: True if it measures the memory that it shares: two that do so at once fail.
         threads: compute threads on a CPU; None for the engine's default.
         shared: True if other engines compute on the same cores, so that no thread may busy-wait.
@@ -180,7 +180,7 @@ Places = dict[EngineNeed, Assignment]
 
 @dataclass(frozen=True)
 class Placement:
-    """Where each engine runs, in the order of the needs; ``why`` is one line for people."""
+    """Where each engine runs, in the order of the needs; ``why`` explains it in one line."""
 
     kind: Kind
     why: str
@@ -188,7 +188,7 @@ class Placement:
 
     @property
     def turns(self) -> int:
-        """How many groups of engines run one after the other."""
+        """How many groups of engines run one after another."""
         return 1 + max((place.turn for place in self.places), default=0)
 
 
@@ -198,7 +198,7 @@ def place(
     """Choose where engines run; a pure function of its arguments.
 
     Raises:
-        UserError: the user asks for what these devices do not allow.
+        UserError: the user's settings do not fit these devices.
     """
     if not needs:
         return Placement("none", "no engine to start here")
@@ -263,7 +263,7 @@ def _have_own_gpus(devices: Devices, needs: Sequence[EngineNeed]) -> bool:
 
 
 def _fit(devices: Devices, needs: Sequence[EngineNeed]) -> bool:
-    """True if engines can share the devices; what is not known counts as nothing."""
+    """True if engines can share the devices; unknown sizes count as zero."""
     if devices.kind == "cpu":
         has_cores = len(devices.ids) >= len(_writers(needs))
         return has_cores and _cpu_memory(needs) <= CPU_USABLE * (devices.memory or 0.0)
@@ -273,7 +273,7 @@ def _fit(devices: Devices, needs: Sequence[EngineNeed]) -> bool:
 
 
 def _least(devices: Devices, need: EngineNeed) -> float:
-    """The smallest share of a GPU's memory with which an engine works, or the user's."""
+    """The user's share of a GPU's memory for an engine, else the smallest that works."""
     size = need.gib_per_gpu + OVERHEAD[need.classifies]
     return need.parallel.memory or size / (devices.memory or math.inf)
 
@@ -363,7 +363,7 @@ def _share_gpus(devices: Devices, needs: Sequence[EngineNeed]) -> Places:
 
 
 def _cache(devices: Devices, need: EngineNeed, share: float) -> float | None:
-    """GiB for the cache in an engine's share of a GPU; None if it had better measure."""
+    """GiB for the cache in an engine's share of a GPU; None if the engine should measure it."""
     if not devices.memory or need.weights is None or need.parallel.memory:
         return None
     if need.classifies:
@@ -375,7 +375,7 @@ def _cache(devices: Devices, need: EngineNeed, share: float) -> float | None:
 
 
 def _require_room(devices: Devices, needs: Sequence[EngineNeed]) -> None:
-    """Raise UserError if it is certain that the engines do not fit at the same time."""
+    """Raise UserError if the engines certainly do not fit at the same time."""
     for need in needs:
         ranks = need.parallel.ranks
         if devices.ids and ranks > len(devices.ids):
@@ -402,7 +402,7 @@ def _usable(devices: Devices) -> float:
 
 
 def _writers(needs: Sequence[EngineNeed]) -> list[EngineNeed]:
-    """The engines that compute all the time: a classifier beside them is rarely busy."""
+    """The engines that compute all the time, unlike a classifier beside them."""
     return [need for need in needs if not need.classifies] or list(needs)
 
 
@@ -412,7 +412,7 @@ def _cpu_memory(needs: Sequence[EngineNeed]) -> float:
 
 
 def _share_cores(devices: Devices, needs: Sequence[EngineNeed]) -> Places:
-    """Share a few cores between all engines, which are rarely busy at once; divide more cores.
+    """Let all engines share a few cores, as they are rarely busy at once; split more cores.
 
     A classifier beside a generating model gets all cores, and one thread.
     """
@@ -439,7 +439,7 @@ def _share_cores(devices: Devices, needs: Sequence[EngineNeed]) -> Places:
 
 
 def _threads(devices: Devices, cores: int) -> int:
-    """As many threads as cores, of many one less: HTTP and the scheduler need time as well.
+    """As many threads as cores, or one fewer with many cores, for HTTP and the scheduler.
 
     On two cores, a second thread makes a model of 135 M parameters 1.6 times as fast.
     """
@@ -448,7 +448,7 @@ def _threads(devices: Devices, cores: int) -> int:
 
 
 _CGROUP = Path("/sys/fs/cgroup")
-"""Where Linux shows a container its own limits."""
+"""Where Linux shows a container its limits."""
 
 
 def cpu() -> Devices:
@@ -474,9 +474,9 @@ def cpu() -> Devices:
 
 
 def gpus() -> Devices:
-    """The GPUs in CUDA_VISIBLE_DEVICES; without it the free ones, or all if none is free.
+    """The GPUs in CUDA_VISIBLE_DEVICES; if unset, the free ones, or all if none is free.
 
-    NVML knows those of Nvidia, and slices by their names. Others are unknown.
+    NVML knows only Nvidia's GPUs, and slices by their names.
     """
     try:
         import pynvml  # of nvidia-ml-py, which comes with the extra [vllm]

@@ -1,4 +1,4 @@
-"""The engines of one run: which it needs, which models share one, where and how they run."""
+"""The engines of a run: which ones it needs, which models share one, and where they run."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from refusal_checks.models.model_names import (
 from refusal_checks.models.weights import weights_gib
 
 LOOK = 0.05
-"""Seconds between two looks at whether an engine is ready."""
+"""Seconds between two checks whether an engine is ready."""
 
 
 class Engines(Servers):
@@ -99,7 +99,7 @@ class Engines(Servers):
         pace: RequestPace,
         number: int = 1,
     ) -> Client:
-        """Connect to a model; an attached server is asked a first question."""
+        """Connect to a model; if its server is attached, send it a first request."""
         if isinstance(model, Attached):
             connection = ConnectionSettings(
                 timeout=self._limits.request_timeout,
@@ -237,7 +237,7 @@ class Engines(Servers):
 
 
 def _specs(models: Iterable[Model]) -> dict[EngineSpec, None]:
-    """The specs of the engines for these models, in order and without repeats."""
+    """The engine specs for these models, in order and without duplicates."""
     served = (model for model in models if isinstance(model, Served))
     return dict.fromkeys(map(EngineSpec.from_model, served))
 
@@ -245,7 +245,7 @@ def _specs(models: Iterable[Model]) -> dict[EngineSpec, None]:
 def engine_needs(
     candidate: Model, judges: Iterable[Model]
 ) -> dict[EngineSpec, EngineNeed]:
-    """What the engines of these models need, with both roles for one that serves both."""
+    """What these models' engines need; one that serves both roles has both."""
     answering, judging = _specs([candidate]), _specs(judges)
     needs: dict[EngineSpec, EngineNeed] = {}
     for model in (candidate, *judges):

@@ -24,17 +24,17 @@ from refusal_checks.engines.vllm import EngineSpec
 from refusal_checks.io.files import make_private_folder
 
 POLL = 0.5
-"""Seconds between two looks at a starting server."""
+"""Seconds between two health checks of a starting server."""
 
 FIRST_REPORT = 10.0
-"""Seconds after which it is said that a server still loads; then after twice as many, and so on."""
+"""Seconds before the first line that a server is still loading; doubled each time."""
 
 STOP_TIMEOUT, GROUP_TIMEOUT = 15.0, 10.0
-"""Seconds that a server may take to end before its process group is killed, and then to be gone."""
+"""Seconds for a server to end before its process group is killed, and then to be gone."""
 
 LOG_READ, LOG_WIDTH, LOG_SEARCHED, LOG_SHOWN = 2**20, 2_000, 100, 25
-"""Bytes of a log that are read, characters of a line, last lines in which an error is looked for,
-and last lines that a message shows."""
+"""How much of a log's end is used: bytes read, characters per line, lines searched for an error,
+and lines shown in a message."""
 
 _NOISE = re.compile(r'leaked|nanobind|skipped remainder|"(GET|POST) /')
 """Log lines that never explain why the server ended."""
@@ -43,7 +43,7 @@ _ERROR = re.compile(r"(?<![\w./-])(?:[\w.]*(?:Error|Exception)|[\w./-]+: error):
 """The last line of a traceback, or argparse's message."""
 
 _ELSEWHERE = re.compile(r"root cause above|\(above\) for the root cause", re.IGNORECASE)
-"""What a process says of an error that another one has printed."""
+"""How a process refers to an error that another one has printed."""
 
 
 class EngineProcess:
@@ -78,7 +78,7 @@ class EngineProcess:
         return vllm.command(self.spec, self.port, self.place)
 
     def launch(self) -> None:
-        """Start the server's process, under a supervisor that ends it when this process dies."""
+        """Start the server under a supervisor, which ends it when this process dies."""
         self.stop()
         supervisor = [sys.executable, "-m", "refusal_checks.engines.supervisor"]
         cores = ",".join(map(str, self.place.cores)) or "all"
@@ -107,7 +107,7 @@ class EngineProcess:
             time.sleep(POLL)
 
     def is_ready(self, timeout: float, progress: Say = lambda line: None) -> bool:
-        """True if the server answers its health check, False if it may still do so.
+        """True if the server passes its health check, False if it still may.
 
         Args:
             timeout: seconds from the launch.
@@ -137,7 +137,7 @@ class EngineProcess:
         return False
 
     def _say_loading(self, elapsed: float, progress: Say) -> None:
-        """Say what the log says last, at longer and longer intervals."""
+        """Show the last line of the log at growing intervals."""
         if elapsed < self._next_report:
             return
         # The first start of a large model takes minutes, and its log is kept.
@@ -149,7 +149,7 @@ class EngineProcess:
         )
 
     def _read_log(self) -> str:
-        """The end of what the server has printed since its start; empty if the file is gone."""
+        """The end of the server's output since its start; empty if the file is gone."""
         with suppress(FileNotFoundError), self.log.open("rb") as log:
             size = log.seek(0, os.SEEK_END)
             # Not what an earlier start printed; and a log may have grown to gigabytes.
@@ -176,7 +176,7 @@ class EngineProcess:
         return False
 
     def is_running(self) -> bool:
-        """True from launch to end, even while it loads."""
+        """True from launch to end, including while it loads."""
         return self._process is not None and self._process.poll() is None
 
     def require_running(self) -> None:
@@ -185,12 +185,12 @@ class EngineProcess:
             raise EngineDiedError(self.report("ended during the run"))
 
     def ask_to_end(self) -> None:
-        """Tell the server to end, and do not wait; ``stop`` does."""
+        """Tell the server to end, without waiting as ``stop`` does."""
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.close()
 
     def stop(self) -> None:
-        """End the server and every process it started; does nothing the second time."""
+        """End the server and every process it started; does nothing if called again."""
         process = self._process
         if process is None or process.stdout is None or process.stdout.closed:
             return

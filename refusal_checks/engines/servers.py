@@ -1,4 +1,4 @@
-"""What a run needs of its model servers, live or not; the default starts and asks nothing."""
+"""What a run needs from its model servers; the default starts and asks nothing."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ Say = Callable[[str], None]
 """Shows one line to the user."""
 
 Work = Callable[[], Coroutine[Any, Any, None]]
-"""Asks the servers; can be done again."""
+"""Work that asks the servers, and can be repeated."""
 
 
 NOT_STORED = "not stored, and no server is asked"
 
 
 class _NoServer:
-    """Takes a client's requests and answers none."""
+    """Refuses every request of a client."""
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Any:
         raise EndpointError(NOT_STORED)
@@ -66,7 +66,8 @@ class Servers:
             name = model.model
         else:
             raise ModelError(
-                f"{option} {model.url}: add #MODEL; store.only asks no server"
+                f"{option} {model.url}: add #MODEL to the URL: with store.only, no server can be "
+                "asked for its model"
             )
         client = Client(model.name, name, options=model, transport=_NoServer())
         client.context = context
@@ -82,13 +83,13 @@ class Servers:
         return self.placement
 
     def start(self, say: Say, turn: int = 0) -> None:
-        """Stop all engines and start those of this turn; returns when all are ready.
+        """Stop all engines and start those of this turn; return when all are ready.
 
         If one fails to start, the others may run until ``stop``.
         """
 
     async def wait_until_ready(self, models: Iterable[Model] | None = None) -> None:
-        """Return once the engines of these models, or all that are starting, can be asked.
+        """Return once the engines of these models, or all that are starting, are ready.
 
         An engine cannot be asked while another one loads into the same device memory.
         """
@@ -99,7 +100,7 @@ class Servers:
     async def run_with_restart(self, work: Work, say: Say) -> None:
         """Do the work; if an engine ends, restart it once and repeat the work.
 
-        The work itself must remember what not to repeat.
+        The work itself must remember what is done already.
         """
         await work()
 

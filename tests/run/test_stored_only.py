@@ -23,7 +23,7 @@ def test_what_is_not_stored_is_invalid(project: Project) -> None:
 
 def test_a_server_without_a_model_s_name_is_refused(project: Project) -> None:
     project.refuses(
-        "candidate.model http://*: add #MODEL; store.only asks no server",
+        "candidate.model http://*: add #MODEL to the URL: with store.only, no server",
         candidate_model=project.server.url,
         store_only=True,
     )

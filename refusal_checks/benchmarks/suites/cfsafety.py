@@ -31,7 +31,7 @@ SCENARIOS = (
     "PrivacyLeaks",
     "Misleading",
 )
-"""Categories by what an answer may do wrong."""
+"""Categories of what an answer may do wrong."""
 
 ATTACKS = (
     "ScenarioEmbedding_Persuasion",
@@ -40,7 +40,7 @@ ATTACKS = (
     "LLMRewriting",
     "ReverseExposure",
 )
-"""Categories by how a prompt tries to bring it about."""
+"""Categories of how a prompt tries to bring it about."""
 
 CATEGORIES = SCENARIOS + ATTACKS
 

@@ -217,7 +217,7 @@ def test_a_table_that_describes_no_benchmark(
 
 
 def test_a_table_without_options_must_say_what_it_expects() -> None:
-    with pytest.raises(DataError, match="say expect"):
+    with pytest.raises(DataError, match="add expect"):
         own("a.jsonl", expect=None)
 
 

@@ -64,7 +64,7 @@ def test_a_stream_has_the_same_limit(
     monkeypatch.setattr(hub, "LARGEST", 10)
     with (
         hub.no_cached_copy(True),
-        pytest.raises(DataError, match="take a smaller split"),
+        pytest.raises(DataError, match="use a smaller split"),
     ):
         HubSplit(repository, "main", "train", "set").rows(None)
 
