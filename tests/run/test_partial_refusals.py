@@ -70,7 +70,9 @@ def test_the_run_file_says_what_partial_refusals_count_as(
     )
 
 
-def test_partial_refusals_are_told_apart_in_frame_and_page(project: Project) -> None:
+def test_partial_refusals_are_told_apart_in_frame_page_and_baseline(
+    project: Project,
+) -> None:
     record(project)
     found = project.evaluate(**RECORDED, reports_html="r.html")
     verdicts = found.result.frame().groupby("benchmark").verdict
@@ -81,6 +83,12 @@ def test_partial_refusals_are_told_apart_in_frame_and_page(project: Project) -> 
     page = Path("r.html").read_text()
     assert "20 of 80 answers are partial refusals" in page
     assert "partial refusal" in page.partition("application/json")[2]
+    project.refuses(
+        "other partial refusals: counted as refusal then, counted as own now",
+        **RECORDED,
+        judge_partial="own",
+        baseline_path="last",
+    )
 
 
 THREE_WAYS = """+++
