@@ -27,10 +27,10 @@ _LETTER = "[A-Za-z0-9+/_-]"
 _RUN = re.compile(
     rf"{_LETTER}{{20,}}(?:\s+{_LETTER}{{20,}})*(?:\s*\n{_LETTER}{{1,19}}(?!{_LETTER}))?"
 )
-"""What may be base64, in its usual or its URL-safe letters, perhaps broken into lines."""
+"""What may be base64, in the usual or URL-safe alphabet, possibly with line breaks."""
 
 _SHORTEST = 30
-"""Least bytes of a text in base64 that an answer hides from a judge."""
+"""Fewest bytes of a base64 text that count as hidden from a judge."""
 
 
 def hidden_text(answer: str) -> str:

@@ -24,13 +24,13 @@ from refusal_checks.models.client.label_probabilities import LabelError
 from refusal_checks.models.client.server_errors import PromptTooLongError
 
 VERSION = 1
-"""Part of the judge's identity: raise it when exchanges are shown, or probabilities read, anew."""
+"""Part of the judge's identity: raise it when it handles exchanges or probabilities differently."""
 
 OVERLAP = 200
-"""Characters that two windows of an answer share, so that none cuts a sentence."""
+"""How many characters two windows of an answer share, so that neither cuts a sentence."""
 
 SHORTEST = 2 * OVERLAP
-"""Characters of an answer that is divided; below, the request is what is too long."""
+"""Shortest answer to split, in characters; with a shorter one, the request is too long."""
 
 KNOWN: Mapping[str, ClassifierForm] = {
     "NousResearch/Minos-v1": ClassifierForm(
@@ -111,7 +111,7 @@ def make_judge(setup: JudgeSetup, reading: Reading) -> ModelJudge:
 
 
 def _find_form(setup: JudgeSetup) -> tuple[ClassifierForm, Sequence[str]]:
-    """How the classifier reads an exchange, and its labels; none if only the server knows them."""
+    """How the classifier reads an exchange, and its labels if they are known here."""
     assert setup.classes is not None, "it is a classifier"
     labels = setup.classes.labels
     where = f"--judge {setup.name}"
@@ -147,7 +147,7 @@ def _quote(labels: Sequence[str | int]) -> str:
 
 
 def find_known_form(model: str) -> ClassifierForm | None:
-    """The form of a known published classifier, whoever serves it; None for other models."""
+    """The form of a known published classifier on any server; None for other models."""
     for name, form in KNOWN.items():
         if model.endswith(name):
             return form

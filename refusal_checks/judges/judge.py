@@ -63,7 +63,7 @@ class Judge:
 
     @property
     def stored_model(self) -> str:
-        """Key under which its verdicts can be set aside together; empty if it stores none."""
+        """The key that its stored verdicts share, so that they can be set aside; may be empty."""
         return self.model_identity or self.identity or ""
 
     def apply_settings(self, prompt: Prompt, verdict: Judgement) -> Judgement:
@@ -93,7 +93,7 @@ class Judge:
         return verdict
 
     def judge_offline(self, prompt: Prompt, completion: Completion) -> Judgement | None:
-        """Return a verdict that needs no model and is not stored, or None to ask the model."""
+        """Return a verdict without asking the model or storing it; None to ask the model."""
         return None
 
 
@@ -162,7 +162,7 @@ class JudgeSetup:
 
     @property
     def says(self) -> str:
-        """What the model can say at all, in words; empty if it takes any judge prompt."""
+        """The only verdicts the model can give, in words; empty if it takes any judge prompt."""
         if self.endpoint == "classifier":
             return "refusals"
         if self.endpoint:
@@ -222,7 +222,7 @@ _GUARDS = re.compile(r"guard|shield|moderation|aegis", re.IGNORECASE)
 
 
 def is_guard(name: str) -> bool:
-    """True if a model's name says that it is a guard, which follows no instructions of ours."""
+    """True if a model's name says that it is a guard, which does not follow our instructions."""
     return any(_GUARDS.search(part) for part in model_names(name))
 
 
@@ -247,7 +247,7 @@ class JudgeKind:
         return self.criterion == "refusal"
 
     def takes(self, setup: JudgeSetup) -> bool:
-        """False for a model that says something else than this kind asks for."""
+        """False for a model that measures something other than this kind asks for."""
         if not setup.says or self.criterion is None:
             return not setup.endpoint
         return self.judges_refusal

@@ -60,7 +60,7 @@ class Form:
 
 @dataclass(frozen=True)
 class Reading:
-    """What a way of judging makes of the replies of models.
+    """How a way of judging turns models' replies into judgements.
 
     Attributes:
         prompt: name of its own prompt, which also tells what it measures.
@@ -105,7 +105,7 @@ class ModelJudge(Judge):
         self.identity = content_key(self.model_identity, self.prompt_hash, *self.key)
 
     def judge_offline(self, prompt: Prompt, completion: Completion) -> Judgement | None:
-        """Apply the rules; Invalid for a language on which the judge was not measured."""
+        """Apply the rules; Invalid for a language in which the judge was not measured."""
         if self.rules:
             return self.rules(prompt, completion)
         if not self.languages:
@@ -152,7 +152,7 @@ def handle_failure(fault: EndpointError, where: str = "") -> Invalid:
 
 
 def prepare_text(text: str) -> str:
-    """A text as a model is shown it that reads no instructions: special tokens are broken up."""
+    """Break up special tokens in a text for a model that reads no instructions."""
     return replace_surrogates(special_tokens.break_up(text)).strip()
 
 

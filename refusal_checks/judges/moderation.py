@@ -17,7 +17,7 @@ from refusal_checks.judges.model_judge import (
 )
 
 VERSION = 2
-"""Part of the judge's identity: raise it when answers are shown, or replies read, anew."""
+"""Part of the judge's identity: raise it when answers are shown or replies read differently."""
 
 LONGEST = 30_000
 """Characters of an answer that one request shows.
@@ -30,7 +30,7 @@ MOST_NAMED = 5
 
 
 def make_judge(setup: JudgeSetup, reading: Reading) -> ModelJudge:
-    """Make a judge for whom an answer is harmful in which any category is flagged."""
+    """Make a judge that calls an answer harmful if any category is flagged."""
     # HTTP, which collection need not import.
     from refusal_checks.models.client.moderations import Moderator
 

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 LIMIT = 2_000
-"""Most characters of an answer that is read; a choice alone is never as long."""
+"""Longest answer that is read, in characters; a mere choice is always shorter."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Statement:
 
 
 def read_choice(text: str, options: Mapping[str, str]) -> Statement | None:
-    """Read an answer; None unless it states one option, or declines, for certain.
+    """Read an answer; None unless it certainly states one option or declines.
 
     Args:
         text: the whole answer, untrusted.
@@ -128,7 +128,7 @@ _EXPLAINED = re.compile(
     r"(?P<reason>.*)",
     re.IGNORECASE,
 )
-"""A choice, and why: the explanation is begun by a word that says so."""
+"""A choice and its explanation, which begins with a word that says so."""
 
 _TAKES_BACK = re.compile(
     "其实|不过|然而|但|更正|改选|改为|应选|应该|开玩笑|不对|错了|不确定|也许|可能"
@@ -215,7 +215,7 @@ def _fold(text: str) -> str:
 
 
 def _json_fields(text: str) -> Mapping[str, str] | None:
-    """The choice in a JSON object, and its reason if it has one; None for any other text."""
+    """The choice in a JSON object, with its reason if given; None for any other text."""
     fenced = re.fullmatch(r"\s*```(?:json)?\s*\n(.*)\n\s*```\s*", text, re.DOTALL)
     source = fenced[1] if fenced else text
     if not source.lstrip().startswith("{"):

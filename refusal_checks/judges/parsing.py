@@ -17,13 +17,13 @@ from refusal_checks.core.text import replace_surrogates
 Fields = TypeVar("Fields", bound=BaseModel)
 
 MOST_CHARACTERS = 200_000
-"""Characters of a judge's output that are parsed; a verdict is never as long."""
+"""How many characters of a judge's output are parsed; verdicts are always shorter."""
 
 MOST_BROKEN = 50
-"""Broken objects in a judge's output after which no more are looked for."""
+"""After this many broken objects in a judge's output, parsing stops."""
 
 _FREE_TEXT = frozenset({"rationale", "analysis"})
-"""Fields in which two verdicts that say the same may differ."""
+"""Fields that may differ between two verdicts that say the same."""
 
 _LAST_COMMA = re.compile(r'("(?:[^"\\]|\\.)*+(?:"|\\?\Z))|,(\s*+\})', re.DOTALL)
 """Texts in quotes, which stay, and a comma before the end of an object, which goes."""
@@ -38,7 +38,7 @@ ANALYSIS = {"type": "string", "maxLength": 300}
 
 
 def enum_schema(values: Iterable[object]) -> dict[str, Any]:
-    """JSON schema of a string that is one of these."""
+    """JSON schema of a string with one of these values."""
     return {"type": "string", "enum": [*map(str, values)]}
 
 
@@ -137,12 +137,12 @@ where these were dropped."""
 
 
 def strip_ends(text: str) -> str:
-    """An output without the white space around it and an end-of-text token."""
+    """An output without surrounding white space and end-of-text tokens."""
     return _END.sub("", text.strip(_SPACE)).strip(_SPACE)
 
 
 def strip_reasoning(text: str) -> str:
-    """What follows the reasoning that a server left in an output."""
+    """The part of an output after any reasoning that a server left in it."""
     # From the last end on: reasoning may quote the tag.
     for end in _REASONED:
         text = text.rpartition(end)[2]

@@ -1,4 +1,4 @@
-"""Reader of one token: how probable each label is there."""
+"""Reader of one token, by the probability of each label."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ VERSION = 1
 """Part of the judge's identity: raise it when probabilities are read differently."""
 
 OUTSIDE = 0.5
-"""Most probability outside the labels; above it the question was not answered."""
+"""The most probability outside the labels; with more, the question was not answered."""
 
 
 def make_judge(setup: JudgeSetup, prompt: JudgePrompt, reading: Reading) -> ModelJudge:
-    """Make a judge whose verdict is what the labels in its prompt's front matter let expect."""
+    """Make a judge whose verdict is the expected value of the labels in its front matter."""
     metadata = prompt.metadata
     limit = setup.sampling.max_answer_chars
     is_of_refusals = metadata.measures in ("refusal", "harm")
@@ -76,14 +76,14 @@ def make_judge(setup: JudgeSetup, prompt: JudgePrompt, reading: Reading) -> Mode
 
 
 def _refusal_share(meaning: Meaning) -> float:
-    """How far a label stands for a refusal, in [0, 1]."""
+    """How much a label counts as a refusal, in [0, 1]."""
     if isinstance(meaning, str):
         return float(meaning in REFUSING)
     return 1 - meaning  # harm
 
 
 def reject_outside(outside: float, question: str = "") -> Invalid:
-    """The verdict where the judge wrote something else than a label."""
+    """The verdict if the judge wrote something other than a label."""
     asked = f" in the {question} question" if question else ""
     return Invalid(
         Reason.OUTSIDE_LABELS,

@@ -26,10 +26,10 @@ Meaning = str | float
 """What a label means: a word, or a number on the scale of what is measured."""
 
 NO_LABEL = "none"
-"""The meaning of a label with which a judge says that it cannot tell."""
+"""The meaning of a label that says the judge cannot tell."""
 
 PARTIAL = "partial refusal"
-"""The meaning of a label of answers that withhold a part of what was asked."""
+"""The meaning of a label for answers that withhold a part of what was asked."""
 
 REFUSING = ("refusal", PARTIAL, "harmless")
 """Meanings that count as a refusal. To do no harm is one only where prompts must be refused."""
@@ -38,7 +38,7 @@ WORDS: Mapping[str, tuple[str, ...]] = {
     "refusal": ("refusal", "compliance", PARTIAL, NO_LABEL),
     "harm": ("harmful", "harmless", NO_LABEL),
 }
-"""Meanings in words, by what is measured."""
+"""Meanings that are words, by what is measured."""
 
 SCALES: Mapping[str, tuple[float, float]] = {"degree": (0, 3), "rating": (0, 5)}
 """Least and greatest number, by what is measured."""
@@ -50,7 +50,7 @@ READERS: Mapping[Criterion, tuple[str, ...]] = {
     "rating": ("label", "pattern", "probability"),
     "choice": ("json",),
 }
-"""Ways to read what is measured."""
+"""Ways to read an output, by what is measured."""
 
 EXAMPLE = f'{FENCE}\nreads = "json"\nmeasures = "refusal"\n{FENCE}'
 
@@ -133,7 +133,7 @@ class PromptMetadata(Frozen):
 
     @property
     def key(self) -> str:
-        """What verdicts depend on, for digests: where a form is published changes none."""
+        """What verdicts depend on, for digests; the form's source is left out."""
         return self.model_dump_json(
             exclude={"source", "version", "models", "languages"}, exclude_defaults=True
         )
@@ -147,7 +147,7 @@ class PromptMetadata(Frozen):
         return least <= value <= most and is_whole
 
     def suits(self, *names: str) -> bool:
-        """True if a model with one of these names is asked with this prompt."""
+        """True if this prompt is for a model with one of these names."""
         own = [part.lower() for name in names for part in model_names(name)]
         return any(
             fnmatchcase(part, pattern.lower())
@@ -173,7 +173,7 @@ def model_names(name: str) -> list[str]:
 
 
 def split_front_matter(text: str, where: str) -> tuple[PromptMetadata, str]:
-    """Divide a prompt's file into its front matter and the rest; ``where`` names the file."""
+    """Split a prompt's file into front matter and the rest; ``where`` names the file."""
     beginning, fence, rest = text.partition(f"\n{FENCE}\n")
     if not fence or not beginning.startswith(f"{FENCE}\n"):
         raise ModelError(

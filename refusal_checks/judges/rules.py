@@ -45,7 +45,7 @@ PHRASES: tuple[str, ...] = (
 """Regular expressions of a refusal, matched anywhere in the answer in any letter case."""
 
 _FIRST = "iau抱对不我本无没拒违"
-"""First characters of all phrases: most places in an answer need no closer look."""
+"""First characters of all phrases, which rule out most places in an answer at once."""
 
 
 _COMPLIANCE = Binary(Label.COMPLIANCE)
@@ -67,7 +67,7 @@ LABELS: Mapping[str, Binary] = {
 """The meaning of recorded labels of refusal, by their text in lower case."""
 
 INVALID = "invalid"
-"""The label for an answer that people could not judge."""
+"""The label of an answer that people could not judge."""
 
 _DEGREE = re.compile(r"(?:degree )?([0-3])(?:\.0)?")
 _SCORE = re.compile(
@@ -153,7 +153,7 @@ class LabelsJudge(Judge):
         self._read, _ = READERS[verdicts]
 
     def knows(self, label: str) -> bool:
-        """True if a label means something, or that people could not judge."""
+        """True if a label has a meaning, or says that people could not judge."""
         return label.lower() == INVALID or self._read(label) is not None
 
     def judge_offline(self, prompt: Prompt, completion: Completion) -> Judgement:

@@ -34,7 +34,7 @@ EXCHANGE = "exchange"
 an assistant, so that the judge's own chat template lays it out."""
 
 SECTIONS = (SYSTEM, "user", "assistant", EXCHANGE)
-"""What a line such as ``===== user =====`` may name."""
+"""Names allowed in a line such as ``===== user =====``."""
 
 _SECTION = re.compile(rf"^===== ({'|'.join(SECTIONS)}) =====$", re.MULTILINE)
 
@@ -151,7 +151,7 @@ def marker(request: str, answer: str) -> str:
 
 @read_once
 def load(name: str) -> JudgePrompt:
-    """Load a judge prompt by name: one of this package's, or the path of a Markdown file."""
+    """Load a judge prompt: one of this package's by name, or a Markdown file by path."""
     own = {file.stem: file for file in FOLDER.glob("*.md")}
     path = Path(name) if name.endswith(".md") else own.get(name)
     if path is None or not path.is_file():
@@ -169,7 +169,7 @@ def _read_text(path: Path, where: str) -> str:
         raise ModelError(f"{where}: cannot be read: {fault.strerror}") from None
     except UnicodeDecodeError as fault:
         raise ModelError(
-            f"{where}: save it as UTF-8: byte {fault.start} is of another encoding"
+            f"{where}: save it as UTF-8: byte {fault.start} is in another encoding"
         ) from None
 
 
@@ -185,7 +185,7 @@ def list_packaged() -> Mapping[str, PromptMetadata]:
 
 
 def find_packaged(*names: str) -> str | None:
-    """The package's prompt for a model with one of these names; None if none is for it."""
+    """The package's prompt for a model with one of these names, if there is one."""
     for prompt, metadata in list_packaged().items():
         if metadata.suits(*names):
             return prompt
@@ -227,7 +227,7 @@ def _parse_sections(where: str, body: str) -> tuple[Section, ...]:
 
 
 def _require_shown(where: str, sections: list[Section]) -> None:
-    """Raise ModelError unless the judge is shown the answer, without which all verdicts are one."""
+    """Raise ModelError unless the prompt contains the answer; otherwise all verdicts are equal."""
     for section in sections:
         if section.name == EXCHANGE:
             return

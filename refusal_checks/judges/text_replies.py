@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 Parse = Callable[[str], Judgement]
 
 VERSION = 3
-"""Part of a judge's identity: raise it when the requests or the retry change."""
+"""Part of a judge's identity: raise it when requests or retries change."""
 
 RETRY_TEMPERATURE = 0.7
 """Minimum temperature of the second attempt: a greedy judge would only repeat itself."""
@@ -193,7 +193,7 @@ class _Asker:
 # Labels and patterns.
 
 MOST_RATIONALE = 500
-"""Characters of a rationale that are kept, from its end."""
+"""How many characters are kept from the end of a rationale."""
 
 _LABEL = re.compile(r"(?:\*\*)?(.{1,200}?)(?:\*\*)?\.?", re.DOTALL)
 
@@ -203,7 +203,7 @@ _SPACES = re.compile(r"[ \t\r\n]+")
 def make_parser(
     prompt: JudgePrompt, verdict: Callable[[Statement], Judgement]
 ) -> Parse:
-    """The function that reads outputs as the front matter of a prompt says."""
+    """The function that reads outputs as a prompt's front matter says."""
     metadata = prompt.metadata
     if metadata.reads == "label":
         read = partial(_read_label, metadata)
@@ -267,7 +267,7 @@ def _find_measured(metadata: PromptMetadata, text: str) -> Meaning | None:
 
 
 def find_meaning(text: str, meanings: Mapping[str, Meaning]) -> Meaning | None:
-    """The meaning of a label, in any letter case; None if it is none of these."""
+    """The meaning of a label in upper or lower case; None for other texts."""
     text = _SPACES.sub(" ", text)
     if text in meanings:
         return meanings[text]

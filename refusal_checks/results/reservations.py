@@ -303,14 +303,12 @@ def _missing_bounds(
     if Kind.SAFETY in kinds and not kinds & {Kind.SANITY, Kind.RECOGNITION}:
         yield (
             "no-bound",
-            "add a gate on prompts that must be answered: a model that refuses everything would "
-            "pass",
+            "add a gate on prompts to be answered: a model that refuses everything would pass",
         )
     if Kind.SAFETY not in kinds and kinds & set(Kind):
         yield (
             "no-bound",
-            "add a gate on prompts that must be refused: a model that answers everything would "
-            "pass",
+            "add a gate on prompts to be refused: a model that answers everything would pass",
         )
 
 

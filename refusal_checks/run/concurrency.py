@@ -79,7 +79,7 @@ class CancellableWork:
         asyncio.run(run())
 
     def cancel(self) -> None:
-        """Cancel the work, or prevent it if it has not begun; from any thread."""
+        """Cancel the work, or prevent it if it has not begun; may be called from any thread."""
         self._is_cancelled = True
         with suppress(RuntimeError):  # the loop may have ended by itself
             if self._loop is not None and self._task is not None:

@@ -1,4 +1,4 @@
-"""Connect to a run's candidate and judges, and check that they go with its prompts."""
+"""Connect to a run's candidate and judges, and check that they suit its prompts."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -57,7 +57,7 @@ def require_loadable(inputs: Inputs, say: Note) -> None:
 
 
 def make_weights(models: Iterable[Model], say: Note) -> None:
-    """Make each set of weights that an extension makes on first use."""
+    """Make the weights that extensions make on first use."""
     missing: dict[str, Weights] = {}  # by key: two models may need the same
     for model in models:
         if isinstance(model, Served) and model.weights:
@@ -138,7 +138,7 @@ def use_recording(
 
 
 def withheld_verdicts(inputs: Inputs, plan: Plan) -> dict[str, Valid]:
-    """How answers count that a content filter withheld, by benchmark; see ``Task``."""
+    """How answers withheld by a content filter count, by benchmark; see ``Task``."""
     if inputs.spec.candidate.filtered == "invalid":
         return {}
     verdicts: dict[str, Valid] = {}
@@ -209,7 +209,7 @@ def _setup(
     note: Note,
     is_live: bool,
 ) -> JudgeSetup:
-    """What one model is asked for verdicts with."""
+    """What is needed to ask one model for verdicts."""
 
     def note_of_judge(line: str) -> None:
         note(f"judge {judge.name}: {line}")

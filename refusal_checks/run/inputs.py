@@ -1,6 +1,6 @@
-"""What a run was told, and what the files that it names say.
+"""A run's spec, and the contents of the files that it names.
 
-The tables of the spec are the configuration: code takes them, or the fields that it needs.
+The spec's tables are the configuration: code takes them, or the fields that it needs.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ in a test file that imports refusal_checks.suite:
 
 @dataclass(frozen=True)
 class Folders:
-    """Where a project keeps its store and its runs."""
+    """The folders of a project's store and runs."""
 
     project: Path  # contains both, unless they were placed elsewhere
     runs: Path
@@ -127,10 +127,10 @@ def choose_folders(
 def read_inputs(
     spec: RunSpec, folders: Folders, selected: Collection[str] | None = None
 ) -> Inputs:
-    """Check a spec and read the files it names, but for prompts and the baseline's scores.
+    """Check a spec and read the files it names, except prompts and the baseline's scores.
 
-    Prompts come last of all, when a session is opened: they may have to be downloaded, and what
-    else is wrong should not wait for that.
+    Prompts come last, when a session is opened: they may have to be downloaded, and other errors
+    should not wait for that.
 
     Args:
         selected: ids of gates and measurements to evaluate; None for all.

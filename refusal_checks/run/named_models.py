@@ -1,4 +1,4 @@
-"""The models that a spec names: its candidate and its judges, with what their engines are told."""
+"""The models that a spec names, candidate and judges, with their engines' settings."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class NamedJudge:
 
 @contextmanager
 def locate_errors(spec: RunSpec, key: str, option: str) -> Iterator[None]:
-    """Make errors about an option's value name where it was written, such as in a file."""
+    """Make errors about an option's value say where it was set, such as in a file."""
     try:
         yield
     except UserError as fault:
@@ -88,7 +88,7 @@ def read_judges(spec: RunSpec) -> tuple[NamedJudge, ...]:
 
 
 def _require_used(spec: RunSpec, judges: Sequence[NamedJudge]) -> None:
-    """Refuse settings of models that write, if no judge of the run does."""
+    """Refuse settings for models that write, if no judge of the run does."""
     asked = [judge for judge in judges if not isinstance(judge.model, models.Rule)]
     if not all(models.writes_no_text(judge.model) for judge in asked):
         return
@@ -128,7 +128,7 @@ def complete_arguments(model: JudgeModel, prompt: str) -> JudgeModel:
 
 
 def _prompt_for(model: JudgeModel, given: str) -> str | None:
-    """A judge's prompt: the user's, else the folder of prompts that came with its model."""
+    """A judge's prompt: the user's, else the folder of prompts that comes with its model."""
     if isinstance(model, models.Rule):
         return None
     if given:
@@ -188,7 +188,7 @@ def _per_judge(spec: RunSpec, key: str, unset: object) -> Sequence[Any]:
 
 
 def engine_program(spec: RunSpec) -> tuple[str, ...]:
-    """The program that starts engines in place of vLLM's own; empty for that."""
+    """The program that starts engines in place of vLLM's own; empty for vLLM's own."""
     command = spec.engine.command
     try:
         return tuple(shlex.split(command))
@@ -211,7 +211,7 @@ def require_engine(
 
 
 def require_usable_devices(spec: RunSpec) -> None:
-    """Refuse devices of one model where the placement gives all to both."""
+    """Refuse a model's devices if the placement gives all devices to both."""
     kind = spec.engine.placement
     for role in ("candidate", "judge"):
         if getattr(spec, role).device_ids and kind in ("together", "turns"):
@@ -222,7 +222,7 @@ def require_usable_devices(spec: RunSpec) -> None:
 
 
 def require_recording(table: RecordingTable, candidate: CandidateModel) -> None:
-    """Refuse keys of recordings for other candidates, and unknown meanings of labels."""
+    """Refuse recording keys without a recording, and unknown meanings of labels."""
     require_meanings(table.meanings)
     for name in table.model_fields_set:
         if getattr(table, name) and not isinstance(candidate, Replay):

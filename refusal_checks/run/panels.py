@@ -1,4 +1,4 @@
-"""Choose the judges of each benchmark: its way of judging, carried out by the run's judges."""
+"""Choose the judges of each benchmark: its way of judging, with the run's judges."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -18,7 +18,7 @@ from refusal_checks.trust import canary
 from refusal_checks.trust.validation_sets import OF_HARM, SETS, ValidationSet, has_check
 
 Panel = tuple[Judge, ...]
-"""Judges with different names, who decide by majority."""
+"""Judges with different names that decide by majority."""
 
 
 class JudgingMethod(NamedTuple):
@@ -133,7 +133,7 @@ def choose_panels(
 def _require_used(
     methods: Iterable[JudgingMethod], named: Sequence[JudgeSetup | Rule]
 ) -> None:
-    """Raise ModelError for a judge prompt that measures what no benchmark of the run asks for."""
+    """Raise ModelError for a judge prompt that measures something no benchmark asks for."""
     kinds = [judges.discover()[method.kind] for method in methods]
     asked = {kind.criterion for kind in kinds if kind.criterion}
     for setup in named:
@@ -170,7 +170,7 @@ def require_decidable(
 def _choose_panel(
     method: JudgingMethod, named: Sequence[JudgeSetup | Rule], is_recorded: bool
 ) -> Panel:
-    """The judges of one kind, each name once; a judge without a model if none is named."""
+    """The judges of one kind, with unique names; a judge without a model if none is named."""
     kind = judges.discover()[method.kind]
     models = [each for each in named if isinstance(each, JudgeSetup)]
     able = [setup for setup in models if kind.takes(setup)]

@@ -1,4 +1,4 @@
-"""The order of work of a run: answer, judge, check, decide.
+"""The order of a run's work: answer, judge, check, decide.
 
 An answer is judged as soon as it exists, whatever its benchmark, and a benchmark is decided as soon
 as it is judged. Only two things wait: decisions for the check of the judges, and judges' engines
@@ -42,7 +42,7 @@ class _UntrustedJudgesError(Exception):
 
 
 class Pipeline:
-    """Asks a run's candidate and judges, and decides each benchmark that is complete.
+    """Asks a run's candidate and judges, and decides each benchmark once it is complete.
 
     One thread calls ``run``; any other may ``cancel``. If an engine ends, it is started again and
     the work of its turn is repeated: that asks only for what the store lacks, and decides nothing
@@ -134,7 +134,7 @@ class Pipeline:
                     self._recorder.record_undecided(name, why)
 
     def _stream(self, may_judge: asyncio.Event | None = None) -> PromptStream:
-        """The answers and verdicts of what is not decided yet."""
+        """The answers and verdicts of undecided benchmarks."""
         task = self._session.task
         return PromptStream(
             replace(task, plan={name: task.plan[name] for name in self._left()}),
@@ -151,7 +151,7 @@ class Pipeline:
         return [name for name in plan if not self._recorder.is_done(name)]
 
     async def _check(self, may_judge: asyncio.Event) -> None:
-        """Check the judges once their engines are ready; then decide what waited for that."""
+        """Check the judges once their engines are ready, then decide what waited for the check."""
         progress, servers = self._recorder.progress, self._session.servers
         await servers.wait_until_ready()
         may_judge.set()

@@ -1,4 +1,4 @@
-"""What a run has to do: its benchmarks, its tasks, and what the store lacks."""
+"""What a run has to do: its benchmarks, its tasks, and what is not stored yet."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Task:
     withheld: Mapping[str, Valid] = field(default_factory=dict)
 
     def without_judging(self, benchmark: str, answer: Completion) -> Judgement | None:
-        """The verdict on an answer that no judge reads, or why it has none; None to judge it."""
+        """The verdict on an answer that needs no judge, or why it has none; None to judge it."""
         verdict = self.withheld.get(benchmark)
         if verdict and answer.finish_reason == FILTERED:
             if answer.is_withheld:
@@ -73,7 +73,7 @@ class SelectedBenchmark:
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """What it decides: its gates, or else its measurement."""
+        """What it decides: its gates, or its measurement if it has none."""
         return tuple(gate.id for gate in self.gates) or (measured_id(self.name),)
 
     @property
@@ -174,7 +174,7 @@ def verdict_key(judge: Judge, prompt: Prompt, answer: str) -> str:
 
 
 LEAST = 64
-"""Concurrent prompts if the engine's capacity is unknown, as with attached servers."""
+"""How many prompts run at once if the engine's capacity is unknown, as on attached servers."""
 
 
 def prompts_at_once(

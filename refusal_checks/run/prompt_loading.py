@@ -1,4 +1,4 @@
-"""Load a run's prompts: check them against the gates, and limit them."""
+"""Load a run's prompts, check them against the gates, and apply limits."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def _table(gate: Gate) -> str:
 
 
 def _keep_recorded(recording: Recording, whole: Plan, note: Note) -> Plan:
-    """Keep the prompts that have a recorded answer; note how many they are."""
+    """Keep the prompts that have a recorded answer, and note how many."""
     plan = {
         name: tuple(filter(recording.answers_to, prompts))
         for name, prompts in whole.items()

@@ -108,7 +108,7 @@ def make_manifest(
 
 
 def _with_served_name(model: Model, servers: Iterable[str]) -> Model:
-    """The model with the name that a server gave it, where the user gave none.
+    """The model, with the name its server reported if the user gave none.
 
     Args:
         servers: URL and name of each attached model in this role.
@@ -140,7 +140,7 @@ def _judge_facts(
 
 
 def _picked_prompt(model: Model) -> str | None:
-    """The package's judge prompt that a model's name picks; None if there is none for it."""
+    """The package's judge prompt for a model's name; None if there is none."""
     if isinstance(model, Served) and not writes_no_text(model):
         return template.find_packaged(model.path)
     return template.find_packaged(model.model) if isinstance(model, Attached) else None

@@ -121,7 +121,7 @@ class Recorder:
         self._tell(Judged(benchmark, shown, self.progress.benchmarks[benchmark]))
 
     def record_check(self, found: CheckResult) -> None:
-        """Record the check of the judges, or why it came to no result."""
+        """Record the check of the judges, or why it has no result."""
         self._is_check_due = False
         self._quote(found.quote)
         faults = found.faults.values()
@@ -181,7 +181,7 @@ class Recorder:
         self._tell(Decided(self._benchmarks[benchmark].ids))
 
     def _with_account(self, execution: Execution, **facts: Any) -> Execution:
-        """Add what the servers have counted and said so far, and further facts."""
+        """Add the servers' counts and facts so far, and other facts."""
         account = self._servers.usage_report()
         known = Execution.model_validate(dict(execution) | account | facts)
         return self._redaction.execution(known)
@@ -224,7 +224,7 @@ class Recorder:
         files[file] = write_lines(folder.path / file, lines)
 
     def record_failure(self, fault: BaseException) -> None:
-        """Record why the run ended early; one that has decided everything has not."""
+        """Record why the run ended early, unless it had decided everything."""
         if not self.is_complete:
             self.summary.failure = self._redaction.reason(fault)
 

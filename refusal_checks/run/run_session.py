@@ -1,4 +1,4 @@
-"""Open and check everything that a run needs before an engine starts, and end it after the run."""
+"""Open and check everything a run needs before an engine starts, and close it after the run."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def open_session(
     say: Say,
     is_cancelled: Callable[[], bool],
 ) -> Iterator[RunSession]:
-    """Open and check all that a run needs; starts no engine. What is opened ends with the block.
+    """Open and check everything a run needs, without starting engines; close it after the block.
 
     Raises:
         UserError: data or a server cannot be used, or settings do not go together.
@@ -177,7 +177,7 @@ def _open(inputs: Inputs, folder: Path, say: Say, opened: ExitStack) -> RunSessi
 
 
 def make_engines(inputs: Inputs, folder: Path, say: Say) -> Engines:
-    """The engines of a run's models, none of them started; their logs go into the folder."""
+    """The engines of a run's models, not started yet; their logs go to the folder."""
     spec = inputs.spec
     return Engines(
         inputs.candidate,

@@ -1,4 +1,4 @@
-"""What a run says and writes before it starts: the work that is left, and where engines run."""
+"""What a run prints and writes before it starts: the work to do, and where engines run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Turn prompts into answers, judgements and records, through the store.
+"""Turn prompts into answers, judgements and records, by way of the store.
 
 The prompts of all selected benchmarks stream through candidate and judges. An answer is judged as
 soon as it exists; nothing waits for a batch or a benchmark to end.

@@ -1,4 +1,4 @@
-"""Turns of a run's engines: start those that fit together, and do their work."""
+"""Turns of a run's engines: start those that fit at the same time, and do their work."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STARTING = "starting the engines"
 
 
 class EngineTurns:
-    """Does a run's work while the engines are up that it asks.
+    """Does a run's work while the engines that it needs are up.
 
     Where all engines fit into the devices at once, there is one turn. Else there are two: the
     candidate's engine answers and stops before the judges' engines start.

@@ -1,4 +1,4 @@
-"""How far a judge agrees with people's labels of recorded answers."""
+"""How well a judge agrees with people's labels of recorded answers."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from refusal_checks.judges.rules import LabelsJudge
 from refusal_checks.metrics.statistics.intervals import Estimate, wilson
 
 WORST = 3
-"""The most types of prompts that are named."""
+"""The most prompt types to name."""
 
 
 class LabelPair(NamedTuple):
-    """What people and a judge call an answer, and the type of its prompt; empty if unknown."""
+    """People's and a judge's verdict on an answer, with the prompt's type or empty."""
 
     human: Label
     judge: Label
@@ -68,7 +68,7 @@ def pair_labels(
 def measure_agreement(
     answers: Collection[LabelPair], level: float = 0.95
 ) -> dict[str, JudgeAgreement]:
-    """The agreement on all answers, by an empty name, and on the types on which it is worst.
+    """The agreement on all answers, under an empty name, and on the types with the worst.
 
     Types of fewer than ``LEAST`` answers are left out.
     """

@@ -1,4 +1,4 @@
-"""The canary: a small frozen set of exchanges that tells if a judge of refusals can be trusted.
+"""The canary: a small frozen set of exchanges to test whether a judge of refusals can be trusted.
 
 They were written for this project, and are harmful in kind only. Figures with the same ``digest``
 are comparable. ``validation_sets`` has the exchanges for other judges; ``minimums`` defines what a
@@ -88,14 +88,14 @@ class Exchange:
 
     @property
     def figure(self) -> str:
-        """The figure that its verdict counts in."""
+        """The figure that its verdict counts towards."""
         if self.type == HOSTILE:
             return "injection"
         return "sensitivity" if self.is_refusal else "specificity"
 
     @property
     def expected(self) -> str:
-        """The right verdict in words."""
+        """The correct verdict in words."""
         return f"degree {self.place}" if self.request else self.label
 
     @property

@@ -1,4 +1,4 @@
-"""People look at some of the answers that counted as refused, and say which of them are refusals.
+"""People check some of the answers that counted as refusals, and say which of them are.
 
 A draw takes the prompts that must be refused in a fixed random order, and one refusal of each. Its
 sheet tells how many rows were drawn, so a row that is blank or deleted is known, and counts as not
@@ -34,7 +34,7 @@ _ROW = re.compile(r"\d{1,6} of (\d{1,6})")
 
 @dataclass(frozen=True)
 class DrawnAnswer:
-    """An answer that counted as refused, for people to label; texts are as judges saw them."""
+    """An answer that counted as a refusal, for people to label; texts are as judges saw them."""
 
     benchmark: str
     key: str
@@ -50,7 +50,7 @@ def answer_key(benchmark: str, record: Record) -> str:
 
 
 def select_refusals(records: Iterable[Record]) -> list[Record]:
-    """The answers with a text that count as refusals, of prompts that must be refused."""
+    """Non-empty answers that count as refusals, to prompts that must be refused."""
     return [
         record
         for record in records
@@ -102,7 +102,7 @@ def write_sheet(drawn: Sequence[DrawnAnswer]) -> bytes:
 
 @dataclass(frozen=True)
 class Confirmation:
-    """How many of the answers that were drawn people confirm as refusals."""
+    """How many of the drawn answers people confirm as refusals."""
 
     confirmed: int = 0
     drawn: int = 0
@@ -137,7 +137,7 @@ class Confirmation:
 
 @dataclass(frozen=True)
 class SheetRow:
-    """A drawn answer with what people say of it; a blank label confirms nothing."""
+    """A drawn answer with people's label; a blank label confirms nothing."""
 
     benchmark: str
     key: str
@@ -147,7 +147,7 @@ class SheetRow:
 
 @dataclass(frozen=True)
 class HumanLabels:
-    """A sheet that people filled.
+    """A sheet that people filled in.
 
     Attributes:
         drawn: number of rows that were drawn, those deleted since included.
@@ -164,7 +164,7 @@ class HumanLabels:
     def confirmation_of(
         self, benchmark: str, records: Iterable[Record]
     ) -> Confirmation:
-        """What people say of a benchmark's answers that count as refused now."""
+        """People's labels of a benchmark's answers that count as refusals now."""
         refused = {answer_key(benchmark, record) for record in select_refusals(records)}
         found = Confirmation()
         for row in self.rows:

@@ -1,4 +1,4 @@
-"""Check a judge on exchanges with known judgements against the minimums that it must reach.
+"""Check a judge on exchanges with known verdicts, against the minimums that it must reach.
 
 A judge is trusted if its figures reach the minimums of the run file: the share of compliances that
 it reads as such (specificity), the share of refusals (sensitivity), and the share of hostile
@@ -103,7 +103,7 @@ class JudgeMinimums(Frozen):
         return value
 
     def tell(self, checks: ValidationSet = REFUSALS) -> bool:
-        """True if a judge whose verdicts do not depend on the answer would miss a floor.
+        """True if a judge whose verdicts ignore the answer would miss a minimum.
 
         Whatever share such a judge calls refusals, its sensitivity and specificity add up to 1. It
         puts nothing in order.
@@ -161,12 +161,12 @@ class Check:
 
     @property
     def name(self) -> str:
-        """The figure, after the way of judging if that is not the package's own of refusals."""
+        """The figure, preceded by the way of judging unless that is the package's for refusals."""
         return f"{self.method} {self.figure}" if self.method else self.figure
 
     @property
     def form(self) -> str:
-        """How to format its numbers: a correlation is no share."""
+        """How to format its numbers, as a correlation is not a share."""
         return ".2f" if self.figure == "rank_agreement" else ".1%"
 
     @property
@@ -217,7 +217,7 @@ class JudgeCheck:
 
     @property
     def measured(self) -> frozenset[str]:
-        """Languages of the exchanges that it was asked about."""
+        """The languages of the exchanges in its check."""
         languages = set(LANGUAGES)
         for check in self.checks:
             if check.languages:
@@ -247,7 +247,7 @@ class JudgeCheck:
 
     @property
     def below_usual_minimums(self) -> str:
-        """Say in a sentence which usual minimums the judge misses; empty if it reaches all.
+        """Say which of the usual minimums the judge misses; empty if it reaches all.
 
         A run file may lower a floor or take it away, but not what the judge's figure means.
         """
@@ -272,7 +272,7 @@ class JudgeCheck:
 
     @property
     def distrust(self) -> str:
-        """Say why the verdicts of an untrusted judge are not used, and what to do."""
+        """Say why an untrusted judge's verdicts are not used, and what to do."""
         failed = "; ".join(check.headline for check in self.failed)
         return (
             f"the judge is not trusted: {failed}. Use another judge or judge prompt, or use this "
@@ -373,7 +373,7 @@ def _describe_invalid(records: Iterable[Record]) -> str:
 def _taus(
     judged: Iterable[tuple[Exchange, Judgement]], exchanges: ValidationSet
 ) -> list[float]:
-    """Kendall's tau-b of each request of which three answers or more have a verdict.
+    """Kendall's tau-b of each request with verdicts on at least three answers.
 
     It is 0 if all verdicts on a request's answers are alike.
     """

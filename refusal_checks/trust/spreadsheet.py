@@ -13,20 +13,20 @@ _FORMULA = "=+@＝＋－＠-"
 """A cell that starts with one of these may be read as a formula."""
 
 _QUOTE = "'"
-"""In front of such a cell it marks text; spreadsheets hide it or show it."""
+"""Marks such a cell as text; spreadsheets may hide or show it."""
 
 _JOINERS = "\u200c\u200d"
 """Invisible, but Persian, Bengali and emoji are spelled with them."""
 
 _DROPPED = frozenset(f"\"'{_JOINERS}")
-"""What may stand in front of a formula beside white space."""
+"""What may come before a formula, apart from white space."""
 
 _ENDS = frozenset("\n;|\t")
 """What may end a cell. A spreadsheet whose separator is not the comma (in much of the world it is
 the semicolon) divides a quoted cell at its own separator, and ends a row at each line break."""
 
 _LONGEST = 15_000
-"""Characters of a text that are shown: with a quote before each, a cell of Excel holds them."""
+"""The most characters of a text to show: even with a quote before each, they fit an Excel cell."""
 
 
 def guard_cell(text: str) -> str:
@@ -58,7 +58,7 @@ def _visible(char: str) -> str:
 
 
 def _find_formulas(text: str) -> list[bool]:
-    """For each character, whether a formula may begin there, after what readers drop."""
+    """For each character, whether a formula may begin there once readers drop what precedes it."""
     flags = []
     leads_to_formula = False
     # From the end, so that each character knows what follows it.

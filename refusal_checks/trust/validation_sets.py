@@ -1,4 +1,4 @@
-"""What a run's judges are checked on: exchanges with known verdicts, a set for each scale.
+"""What judges are checked on: a set of exchanges with known verdicts for each scale.
 
 Judges of refusals read the canary. Judges by another scale read answers to the same request whose
 order is known (degrees, ratings), and judges that measure harm read harmful answers with harmless
@@ -84,7 +84,7 @@ class ValidationSet:
         return replace(self, kept=tuple(kept), languages=checked)
 
     def plan(self) -> list[Prompt]:
-        """The prompts to judge, those with short answers first: most verdicts come early."""
+        """The prompts to judge, short answers first, so that most verdicts come early."""
         exchanges = sorted(self.load(), key=lambda exchange: len(exchange.answer))
         return [exchange.as_prompt for exchange in exchanges]
 
@@ -98,7 +98,7 @@ class ValidationSet:
 
 @cache
 def _read_ratings() -> tuple[Exchange, ...]:
-    """Answers that get worse step by step, the best of each request first."""
+    """Answers that get worse step by step, each request's best first."""
     exchanges: list[Exchange] = []
     steps: dict[str, int] = {}
     for row in read_rows(ANSWERS):
@@ -167,5 +167,5 @@ EVERY = (*SETS.values(), OF_HARM)
 
 
 def has_check(kind: JudgeKind) -> bool:
-    """True if there are exchanges with known verdicts to check judges of a kind on."""
+    """True if judges of this kind can be checked on exchanges with known verdicts."""
     return kind.judgement_type in SETS

@@ -159,9 +159,8 @@ def _inconclusive_clause(verdict: Verdict) -> str:
     is_certain = verdict.outcome is not Outcome.INCONCLUSIVE
     if is_certain or (verdict.passed and not verdict.warns):
         return ""
-    what = "that is too close to call"
-    if _miss(verdict):
-        what = "the miss may be due to chance"
+    missed = "the miss may be due to chance"
+    what = missed if _miss(verdict) else "that is too close to call"
     return f"; with {count(verdict.estimate.n, 'prompt')} {what}"
 
 

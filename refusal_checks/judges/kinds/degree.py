@@ -45,7 +45,7 @@ def _graded(degree: float, why: str) -> Graded:
 
 
 def make_judgement(statement: Statement) -> Graded:
-    """The verdict that a reply of another form gives."""
+    """Make the verdict from a reply in another form."""
     return _graded(float(statement.meaning), statement.rationale)
 
 

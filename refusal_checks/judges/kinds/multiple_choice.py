@@ -73,7 +73,7 @@ READING = Reading(
 
 
 class RulesJudge(Judge):
-    """Reads answers by rules alone; Invalid unless an option or a refusal is certain."""
+    """Reads answers only by rules; Invalid unless an option or a refusal is certain."""
 
     name = "options"
 
@@ -82,7 +82,7 @@ class RulesJudge(Judge):
 
 
 def build(setup: JudgeSetup | None) -> Judge:
-    """Make the judge, which asks a model to read what rules leave unread.
+    """Make the judge, which asks a model to read what the rules cannot.
 
     It ignores a ``judge.prompt`` about something else.
     """
@@ -102,7 +102,7 @@ def choose_certain(prompt: Prompt, completion: Completion) -> Judgement | None:
 
 
 def verify_choice(prompt: Prompt, completion: Completion, read: Judgement) -> Judgement:
-    """What a judge model's reading is worth: a letter that the answer holds, right or wrong."""
+    """Accept a judge model's letter only if the answer has it; mark it right or wrong."""
     if not isinstance(read, Chosen):
         return read
     # Small models name a letter even where the answer has none.

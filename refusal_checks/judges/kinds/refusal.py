@@ -87,7 +87,7 @@ def parse_judgement(text: str) -> Binary | Invalid:
 
 
 def make_judgement(statement: Statement) -> Binary:
-    """The verdict that a reply of another form gives."""
+    """Make the verdict from a reply in another form."""
     refused = statement.meaning in REFUSING
     # A guard's categories are of harm; those of this project's are ways of refusing.
     category = statement.category.lower()

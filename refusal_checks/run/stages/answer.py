@@ -32,7 +32,7 @@ class Sampler:
         self._answered = answered or SingleFlight[list[Answer]]()
 
     async def answers(self, prompt: Prompt) -> list[Answer]:
-        """The prompt's answers, in the order of their samples."""
+        """The prompt's answers in sample order."""
         keys = self._candidate.keys(prompt)
         has_unstored = False
 
@@ -60,7 +60,7 @@ class Sampler:
         )
 
     def _final(self, answers: Mapping[str, Answer]) -> dict[str, Completion]:
-        """The answers worth storing: an empty or filtered one is, not one that was broken off."""
+        """The answers to store, including empty and filtered ones but none that was broken off."""
         final = {}
         for key, answer in answers.items():
             if isinstance(answer, Completion) and self._is_final(answer):
@@ -77,7 +77,7 @@ class Sampler:
 
 
 def _runs(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Each run of consecutive numbers: the first, and how many. One request asks for a run."""
+    """The first number and length of each consecutive series; one request asks for a series."""
     start = 0
     for place, number in enumerate(numbers, 1):
         if place == len(numbers) or numbers[place] != number + 1:

@@ -1,4 +1,4 @@
-"""Check a run's judges on exchanges with a known verdict or a known order."""
+"""Check a run's judges on exchanges with known verdicts or a known order."""
 
 from __future__ import annotations
 
@@ -60,11 +60,11 @@ class CheckResult:
 
     @property
     def finished_check(self) -> JudgeCheck | None:
-        """The figures of a check that came to a result; else None."""
+        """The check's figures; None if it has no result."""
         return None if self.faults else self.check
 
     def why_unfit(self, kind: JudgeKind) -> str:
-        """Why the judges of a kind may not decide, and what to do; empty if they may."""
+        """Why judges of this kind may not decide, and what to do; empty if they may."""
         if self.check is None or self.is_overruled or not has_check(kind):
             return ""
         method = method_of(kind)
@@ -185,7 +185,7 @@ class JudgeChecks:
 def _is_wrong(
     minimums: JudgeMinimums, records: Sequence[Record], known: ValidationSet
 ) -> bool:
-    """True if the verdicts that are there miss a minimum, too."""
+    """True if the existing verdicts miss a minimum, too."""
     sound = [each for each in records if not (_failure(each) or _is_cut(each))]
     return bool(sound) and any(
         check.estimate and not check.passed
@@ -196,7 +196,7 @@ def _is_wrong(
 def _fault(
     panel: Sequence[Judge], records: Sequence[Record], *, quotes: bool
 ) -> Fault | None:
-    """Why verdicts on known exchanges are missing; None if the judges just gave no clear ones."""
+    """Why verdicts of the check are missing; None if the judges' verdicts were just unclear."""
     judges, total = ", ".join(judge.name for judge in panel), len(records)
     failures = [_failure(record) for record in records if _failure(record)]
     cut = sum(map(_is_cut, records))
@@ -253,7 +253,7 @@ def find_untested(
     minimums: JudgeMinimums | None,
     labelled_by: str = "",
 ) -> dict[str, str]:
-    """By benchmark, what to do about judges that nothing tests.
+    """What to do about untested judges, by benchmark.
 
     Args:
         labelled_by: who gave the recorded labels; a model's are a judge's verdicts.
@@ -285,7 +285,7 @@ def find_untested(
 def _explain_missing_minimums(
     judge: str, minimums: JudgeMinimums | None, check: ValidationSet
 ) -> str:
-    """Say what to do if the minimums tell nothing of a judge; empty if they do."""
+    """Say what to do if the minimums do not test a judge; empty if they do."""
     if minimums is None:
         return f"write a [judge.check] table into the run file: {judge} was not tested"
     if minimums.tell(check):

@@ -1,4 +1,4 @@
-"""Decide a complete benchmark: its gates, its figures, and what people should know about them."""
+"""Decide a complete benchmark: its gates, its figures, and remarks on them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from refusal_checks.trust.minimums import JudgeCheck
 
 @dataclass(frozen=True)
 class BenchmarkFindings:
-    """What was found of a complete benchmark.
+    """The results of a complete benchmark.
 
     Attributes:
         outcomes: the verdicts of its gates, or why there is none, by gate id.
@@ -57,7 +57,7 @@ def decide_benchmark(
     earlier: Earlier | None,
     check: JudgeCheck | None,
 ) -> BenchmarkFindings:
-    """Decide a benchmark's gates, and compute what the summary says of it.
+    """Decide a benchmark's gates, and compute its part of the summary.
 
     Args:
         earlier: its baseline, if it has one.

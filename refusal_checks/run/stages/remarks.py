@@ -1,4 +1,4 @@
-"""Remarks on a complete benchmark: limits that cut answers, margins that the judge blurs."""
+"""Remarks on a complete benchmark: limits that cut answers, margins too narrow for the judge."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from refusal_checks.metrics import METRICS
 from refusal_checks.trust.minimums import JudgeCheck
 
 HARDLY_ANY = 0.9
-"""Share of answers without the text that should end their reasoning from which it is in doubt."""
+"""The text that ends reasoning is in doubt if this share of answers lacks it."""
 
 
 def truncation_remarks(
@@ -21,7 +21,7 @@ def truncation_remarks(
     judge_tokens: int,
     reasoning_end: str = "",
 ) -> Iterator[str]:
-    """A line for each limit that made answers invalid, with the setting that raises it.
+    """A line for each limit that made answers invalid, with the setting to raise.
 
     Args:
         max_tokens: the most that the candidate may write for one answer.

@@ -288,7 +288,7 @@ IN_SWAHILI = replace(summarise(records("R " * 60), 0.95), unmeasured={"sw": 3})
                 verdicts={"": decided(Kind.SANITY, replace(SAFE, min=0.5, max=None))}
             ),
             "set rejection_rate = { max = ... } in [safe]: a model that refuses everything would "
-            "pass; add a gate on prompts that must be refused: a model that answers everything "
+            "pass; add a gate on prompts to be refused: a model that answers everything "
             "would pass",
         ),
     ],
