@@ -90,7 +90,7 @@ def test_a_sheet_has_one_refusal_of_each_prompt_that_must_be_refused(
     assert len(set(benchmarks[:12])) == 2, "the benchmarks are mixed"
     fewer = run / "fewer.csv"
     said = sample_for_labels(run, "--of", "refusals", "10", "--out", fewer)
-    assert "fewer.csv: 10 refusals of big, small. Label each" in said
+    assert "fewer.csv: 10 refusals of big, small. Fill in" in said
     assert [row[5] for row in rows(fewer)[1:]] == [*keys[:10]], "a larger one begins so"
 
 
