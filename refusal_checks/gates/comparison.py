@@ -16,7 +16,7 @@ from refusal_checks.metrics.statistics import paired
 from refusal_checks.metrics.statistics.intervals import Estimate
 
 SAME = 1e-8
-"""Difference below which two values of a prompt count as equal: score files keep nine digits."""
+"""With a smaller difference, two values of a prompt are equal: score files keep nine digits."""
 
 Texts = Callable[[Prompt, Sequence[str]], Mapping[str, str]]
 """Finds the texts of a prompt's answers that are still stored, by content key."""
@@ -27,7 +27,7 @@ class Earlier:
     """An earlier run of a benchmark.
 
     Attributes:
-        differences: why it is not comparable, if the user overrides that.
+        differences: why it is not comparable, if the user compares anyway.
         same_candidate: True if its candidate had the same name.
     """
 
@@ -59,8 +59,8 @@ class GroupChange:
     """The change of a gate's figure over the prompts of one group.
 
     Attributes:
-        lost, gained: for a share of prompts, how many left and joined it; else how many prompts'
-            scores fell and rose.
+        lost, gained: for a share of prompts, how many left or joined it; else how many scores fell
+            or rose.
     """
 
     kind: str
@@ -179,7 +179,7 @@ def compare(
 def paired_change(
     metric: Metric, then: Scores, now: Scores, prompts: Sequence[Prompt], level: float
 ) -> Estimate | None:
-    """The change of a figure over those of the prompts that both runs scored; None without any."""
+    """The change of a figure over the prompts that both runs scored; None if there are none."""
     old, new, both = [], [], []
     for prompt in prompts:
         before, after = then.prompts.get(prompt.id), now.prompts.get(prompt.id)
@@ -222,7 +222,7 @@ def _worst_case_bounds(
     then: Mapping[str, PromptScores],
     level: float,
 ) -> tuple[float, float] | None:
-    """Bound the change however unjudged answers are judged; None if that moves no prompt."""
+    """Bound the change for any verdicts on unjudged answers; None if they change no score."""
     # The pairs that move the figure down the most, then up: each prompt at the end of its range
     # that is better for the earlier run and worse for this one, and the reverse.
     limits = {name: (score, score) for name, score in scores.items()}
@@ -278,7 +278,7 @@ def changes_by_group(
 
 
 def rank_changes(groups: Iterable[GroupChange], sign: int) -> list[GroupChange]:
-    """Groups that certainly fell (``sign`` -1) or rose (1), the largest change first.
+    """Groups that clearly fell (``sign`` -1) or rose (1), the largest change first.
 
     They are sorted by the interval's end that is nearer to zero, then by the change itself. They
     are all of one kind, that of the group that changed most, for example a category or a language.

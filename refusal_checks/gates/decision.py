@@ -30,7 +30,7 @@ class Rules:
     Attributes:
         level: confidence level, two-sided for intervals and one-sided for comparisons.
         failing_prompts: most prompts in a list.
-        day: the day on which waivers must hold, that of the run's start.
+        day: the day on which waivers must hold: when the run started.
     """
 
     level: float = 0.95
@@ -43,7 +43,7 @@ class BoundCheck:
     """One check of a gate: of its figure, or of the figure's change.
 
     Attributes:
-        outcome: where the interval lies, however the answers without a verdict are counted.
+        outcome: where the interval lies, whatever the answers without a verdict count as.
         met: True if the figure itself is within the limits.
         by_point: True if the figure decides, and an inconclusive outcome only adds a remark.
         valid_outcome: where the interval of the other answers alone lies.
@@ -57,7 +57,7 @@ class BoundCheck:
     invalid_decide: bool = False
 
     def result(self, on_inconclusive: OnInconclusive | None) -> OnInconclusive:
-        """The result that this check alone gives the gate's test."""
+        """The result of the gate's test by this check alone."""
         if self.by_point and not self.met:
             return "fail"
         if self.outcome is Outcome.PASS:
@@ -74,7 +74,7 @@ def decide_all(
     rules: Rules,
     earlier: Earlier | None = None,
 ) -> dict[str, Verdict | EvaluationError]:
-    """Decide the gates of one benchmark: by gate id, the verdict or the error that prevented it."""
+    """Decide a benchmark's gates; return each one's verdict or error, by gate id."""
     verdicts: dict[str, Verdict | EvaluationError] = {}
     for gate in gates:
         decide = _decide_every_group if gate.is_on_every_group else _decide
@@ -161,7 +161,7 @@ def _decide(
 
 
 def _worst(outcomes: Iterable[Outcome]) -> Outcome:
-    """The outcome of several checks: a breach outweighs doubt, and doubt outweighs a pass."""
+    """The outcome of several checks: a breach outweighs doubt, doubt outweighs a pass."""
     order = [Outcome.PASS, Outcome.INCONCLUSIVE, Outcome.FAIL]
     return max(outcomes, key=order.index, default=Outcome.PASS)
 
@@ -193,7 +193,7 @@ def _check_figure(
 
 
 def _outcome_in_all(valid: Outcome, cases: Iterable[Outcome]) -> Outcome:
-    """The outcome that holds in all cases; a breach stays one: lost answers must not soften it."""
+    """The outcome in all cases; a breach stays a breach, which lost answers must not soften."""
     if valid is Outcome.FAIL or all(case is valid for case in cases):
         return valid
     return Outcome.INCONCLUSIVE
@@ -228,7 +228,7 @@ def _prompts_needed(
     change: BoundCheck | None,
     level: float,
 ) -> int | None:
-    """How many prompts would decide an inconclusive gate, by its figure or else by its change.
+    """How many prompts would decide an inconclusive gate, by its figure or its change.
 
     None if verdicts on the invalid answers are what it needs, or if no number would do.
     """
@@ -253,7 +253,7 @@ def _prompts_needed(
 def _require_answers(
     gate: Gate, seen: Sequence[Record], level: float, invalid_decide: bool
 ) -> None:
-    """Raise EvaluationError if a gate fails by others than the candidate.
+    """Raise EvaluationError if a gate fails for reasons other than the candidate.
 
     They are a judge that gave most answers no usable verdict, and a server whose faults alone miss
     the bound on invalid answers, or leave another bound open.
@@ -335,7 +335,7 @@ def _violations(
 def _decide_every_group(
     gate: Gate, records: Sequence[Record], rules: Rules, earlier: Earlier | None
 ) -> Verdict:
-    """Combine verdicts on one or more groups: the gate passes if every group does."""
+    """Combine the verdicts on groups: the gate passes if every group does."""
     groups = []
     for part in gate.expand_groups(record.prompt for record in records):
         try:

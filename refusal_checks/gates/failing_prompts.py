@@ -22,7 +22,7 @@ class FailingPrompt:
         cut: number of characters of the answer that the judge did not see.
         escaped: number of special tokens that were broken up for the judge.
         expected: the letter of the right option, if the question has one.
-        like: how many of its ``answers`` have this verdict.
+        like: how many of the prompt's ``answers`` have this verdict.
     """
 
     id: str

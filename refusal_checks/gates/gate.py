@@ -39,7 +39,7 @@ GateKey = tuple[str, str, str | None, str | None]
 
 
 class Outcome(StrEnum):
-    """Position of an interval: within the bounds, beyond one of them, or across one."""
+    """Where an interval lies: within the bounds, beyond one of them, or across one."""
 
     PASS = "pass"  # noqa: S105  # not a password
     FAIL = "fail"
@@ -48,7 +48,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class AllowedRange:
-    """An inclusive range; an end that is None is open."""
+    """An inclusive range; an end of None is open."""
 
     low: float | None = None
     high: float | None = None
@@ -99,12 +99,12 @@ def measured_id(benchmark: str) -> str:
 
 
 class Waiver(Frozen):
-    """``{ until = ..., by = ..., reason = ... }``: who answers for a failed gate, until when.
+    """``{ until = ..., by = ..., reason = ... }``: who accepts a failed gate, and until when.
 
     Attributes:
-        until: the last day on which it holds, to its end in UTC.
-        by, reason: written by people: to be escaped.
-        source: the run file that has it.
+        until: the last day (in UTC) on which it holds.
+        by, reason: people's text, which must be escaped.
+        source: the run file that grants it.
     """
 
     key: ClassVar[str] = "waive"
@@ -259,7 +259,7 @@ class Gate:
 
     @property
     def allows_all(self) -> bool:
-        """True if its bounds and margins allow every figure."""
+        """True if its bounds and margins allow any figure."""
         metric = METRICS[self.metric]
         limits, change = self.limits, self.change_limits
         allows_figure = limits.holds(metric.lowest) and limits.holds(metric.highest)
@@ -275,7 +275,7 @@ class Gate:
         return group == self.group
 
     def expand_groups(self, prompts: Iterable[Prompt]) -> list[Gate]:
-        """Expand a gate on every group into one for each group of these prompts; others stay."""
+        """Expand a gate on every group into one per group of these prompts; return others as is."""
         if self.group_kind is None or not self.is_on_every_group:
             return [self]
         seen = (prompt for prompt in prompts if self.looks_at(prompt))

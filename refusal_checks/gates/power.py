@@ -1,4 +1,4 @@
-"""What a gate can show with its number of prompts, known before a run.
+"""What a gate can show with its number of prompts, computed before a run.
 
 Only bounds on shares are covered, since the spread of other figures is unknown before a run. Of a
 share of answers it is the least that prompts show, as if there were one answer to each.
@@ -33,7 +33,7 @@ class Reach(NamedTuple):
 
 
 def reach(minimum: float, n: int, confidence: float | None) -> Reach:
-    """What n prompts show of a share that must be at least ``minimum``.
+    """What n prompts can show about a share that must be at least ``minimum``.
 
     With a confidence level, the share's whole Wilson interval must be.
     """
@@ -87,7 +87,7 @@ def describe(gate: Gate, n: int, level: float) -> str:
 def describe_weakest(
     gates: Iterable[Gate], plan: Mapping[str, Sequence[Prompt]], level: float
 ) -> str:
-    """Say what the gate with the fewest prompts can show; empty if that is unknown of all."""
+    """Say what the gate with the fewest prompts can show; empty if it is unknown for all."""
     sizes: dict[Gate, int] = {}
     for gate in gates:
         prompts = plan[gate.benchmark]

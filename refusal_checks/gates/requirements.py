@@ -55,7 +55,7 @@ def requirement(gate: Gate) -> str:
 
 
 def looser_bounds(gate: Gate, earlier: Mapping[str, float]) -> list[str]:
-    """Word those of a gate's bounds that allow more than in an earlier run.
+    """Word the bounds that allow more than in an earlier run.
 
     ``earlier`` has that run's bounds in the form of ``Gate.bounds``.
     """
@@ -71,7 +71,7 @@ def looser_bounds(gate: Gate, earlier: Mapping[str, float]) -> list[str]:
 
 
 def reversal_hint(verdict: Verdict) -> str:
-    """Ask back if the only bound excludes good values, as ``min`` does on harmless prompts."""
+    """Ask whether the only bound is reversed, as ``min`` would be on harmless prompts."""
     gate = verdict.gate
     # Two bounds are meant: a range, for example of partial refusals.
     given = [name for name in ("min", "max") if name in gate.bounds]

@@ -55,7 +55,7 @@ class PromptScores:
     limits: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     def limits_in(self, metric: Metric) -> tuple[float, float] | None:
-        """The least and the most that the prompt can add to a metric's figure.
+        """The lowest and highest value that the prompt can add to a metric's figure.
 
         None if it has no score for a reason other than invalid answers.
         """
@@ -136,7 +136,7 @@ def score_prompts(
 def _prompt_scores(
     prompt: str, scores: Mapping[str, Mapping[str, float]]
 ) -> dict[str, float]:
-    """A prompt's scores by metric, rounded; metrics in which it has none are absent."""
+    """A prompt's rounded scores by metric; metrics without a score are absent."""
     return {
         metric: round(by_id[prompt], _DIGITS)
         for metric, by_id in scores.items()
@@ -154,7 +154,7 @@ def dump(scores: Scores) -> str:
 def text_parts(
     scores: Scores, prompts: Iterable[tuple[str, PromptScores]]
 ) -> Iterator[str]:
-    """Yield the same text in parts; prompts come in id order and need not be in memory."""
+    """Yield the same text in parts; prompts come in id order and need not all be in memory."""
     return append_seal(_json_parts(scores, prompts))
 
 
@@ -243,7 +243,7 @@ def load(path: Path) -> dict[str, Scores]:
 def require_shared(
     path: Path, scores: Collection[str], evaluated: Collection[str]
 ) -> None:
-    """Refuse a baseline that has no benchmark of the run file: nothing would be compared."""
+    """Refuse a baseline that has none of the run file's benchmarks: nothing would be compared."""
     if not set(scores) & set(evaluated):
         raise BaselineError(
             f"--baseline {path}: accept a run with {join_words(evaluated)}, or leave it out: it "
@@ -252,7 +252,7 @@ def require_shared(
 
 
 def differences(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """The conditions that differ between two runs, each with the differing parts of both values."""
+    """The conditions that differ between two runs, with the differing parts of both values."""
     lines = []
     for name in dict.fromkeys([*then, *now]):
         before, after = then.get(name, ""), now.get(name, "")
@@ -265,7 +265,7 @@ def differences(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
 
 
 def _differing_parts(before: str, after: str) -> tuple[str, str]:
-    """Drop the parts in which two lists agree; lists of different length stay as they are."""
+    """Drop the parts that two lists share; lists of different lengths stay as they are."""
     # Conditions list versions of many files, of which one differs.
     old, new = before.split(", "), after.split(", ")
     if len(old) != len(new):

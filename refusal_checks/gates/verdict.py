@@ -20,7 +20,7 @@ class InvalidAnswers:
         extremes: the figure with all of them counted as one verdict and then as the other; each
             with the verdict's name.
         decide: True if the test's result depends on them.
-        leave_open: True if the gate is inconclusive only because of them.
+        leave_open: True if the gate is inconclusive because of them alone.
     """
 
     share: float = 0.0
@@ -31,7 +31,7 @@ class InvalidAnswers:
 
 @dataclass(frozen=True)
 class Violations:
-    """The prompts that count against a gate whose figure is beyond a bound.
+    """The prompts that count against a gate that misses a bound.
 
     Attributes:
         prompts: how many there are.
@@ -46,7 +46,7 @@ class Violations:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The decision on a gate; what a judge says of an answer is a ``Judgement``.
+    """The decision on a gate; a judge's verdict on an answer is a ``Judgement``.
 
     Attributes:
         passed: True if the gate's test passes.
@@ -110,7 +110,7 @@ class Verdict:
         failing_prompt: Callable[[FailingPrompt], FailingPrompt],
         flip: Callable[[Flip], Flip],
     ) -> Verdict:
-        """Return the verdict with its shown prompts and flips mapped by two functions."""
+        """Return the verdict with two functions applied to its shown prompts and flips."""
         failing_prompts = tuple(map(failing_prompt, self.failing_prompts))
         comparison = self.comparison
         if comparison:

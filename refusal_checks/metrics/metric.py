@@ -1,4 +1,4 @@
-"""The form of a metric, and the register of all metrics."""
+"""What a metric is, and the registry of all metrics."""
 
 import math
 import traceback
@@ -33,7 +33,7 @@ Score = Callable[[Sequence[Record]], float | None]
 VerdictTypes = tuple[type[Valid], ...]
 
 LABELS: VerdictTypes = (Binary, Graded)
-"""Verdicts that tell refusal from compliance."""
+"""Verdicts that distinguish refusal from compliance."""
 
 ANY: VerdictTypes = tuple(EXTREMES)
 
@@ -121,12 +121,12 @@ class Metric:
         return (value - self.lowest) / self.span
 
     def counts_prompts(self, values: Iterable[float]) -> bool:
-        """True for a share if each prompt, with these values, is wholly in it or out of it."""
+        """True for a share if each of these values puts its prompt fully in or out of it."""
         # Then flips can be counted, and Tango's bounds hold; else values move by parts of a prompt.
         return self.counts is not None and {0.0, 1.0}.issuperset(values)
 
     def show_score(self, score: float) -> str:
-        """Format a prompt's score: of a share of answers in per cent."""
+        """Format a prompt's score; a share of answers as a percentage."""
         return f"{score:.0%}" if self.counts is float else f"{score:+.2f}"
 
     def show(self, value: float) -> str:
@@ -137,7 +137,7 @@ class Metric:
         return f"[{self.show(estimate.lower)}, {self.show(estimate.upper)}]"
 
     def show_change(self, *values: float) -> str:
-        """Format a change, with bounds if given; of rates in percentage points."""
+        """Format a change, with bounds if given; for rates in percentage points."""
         if self.is_rate:
             first, *bounds = [f"{100 * value:+.1f}" for value in values]
             unit = " points"
@@ -199,7 +199,7 @@ class Metric:
 METRICS: dict[str, Metric] = {}
 
 PLACES = ("figure", "prompts", "group", "worst")
-"""What a metric's sentence may name."""
+"""The fields that a metric's sentence may use."""
 
 
 def share(
@@ -229,7 +229,7 @@ def average(values: Iterable[float]) -> float | None:
 
 
 def main_metric(names: Container[str]) -> Metric | None:
-    """The metric among these by which reports break a benchmark down; None if there is none."""
+    """The metric among these that reports break down by group; None if there is none."""
     for metric in METRICS.values():
         if metric.group == "main" and metric.name in names:
             return metric
@@ -263,7 +263,7 @@ def register(metric: Metric) -> Metric:
 
 
 def _guard(metric: Metric) -> Score:
-    """The function of an extension's metric; whatever it does wrong is an error of its gates."""
+    """Wrap the function of an extension's metric, so that its faults are errors of its gates."""
     score = metric.score
 
     @wraps(score)

@@ -14,7 +14,7 @@ DECISIVE = 0.1
 (arXiv 2512.16602)."""
 
 _ROUNDING = 1e-9
-"""Slack for float errors: 11 refusals to 9 must be a confidence of exactly 0.1."""
+"""Tolerance for float errors: 11 refusals to 9 must give a confidence of exactly 0.1."""
 
 
 def is_decisive(confidence: float) -> bool:

@@ -70,7 +70,7 @@ def worst_cases(metric: Metric, records: Sequence[Record]) -> dict[str, list[Rec
 def _ends(
     metric: Metric, answers: Sequence[Record], extremes: Mapping[str, Valid]
 ) -> tuple[Sequence[Record], Sequence[Record]]:
-    """A prompt's records with invalid answers judged for its lowest and for its highest score."""
+    """A prompt's records, with invalid answers judged for its lowest and its highest score."""
     # A neutral rate is highest between the extremes, so that each mix of the two is tried.
     unknown = sum(isinstance(record.judgement, Invalid) for record in answers)
     if not unknown:

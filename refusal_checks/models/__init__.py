@@ -1,1 +1,1 @@
-"""The models that ``--candidate`` and ``--judge`` name, and the client that asks them."""
+"""The models named by ``--candidate`` and ``--judge``, and the client that asks them."""

@@ -47,7 +47,7 @@ class Candidate(Protocol):
         """Answers that exist already, by content key."""
 
     async def answer(self, prompt: Prompt, first: int, count: int) -> Sequence[Answer]:
-        """The answers with the numbers first to first + count - 1, in order."""
+        """The answers from number first to first + count - 1, in order."""
 
 
 class ServedCandidate:
@@ -158,7 +158,7 @@ class ServedCandidate:
 
 
 class OptionScorer(ServedCandidate):
-    """A served model that chooses options by probability; other prompts it answers in text.
+    """A served model that chooses options by probability, and answers other prompts in text.
 
     A multiple-choice question has one answer, whatever the sampling settings: the letter that is
     the most probable first token, then a line with the probabilities of all letters.

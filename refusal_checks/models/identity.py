@@ -15,7 +15,7 @@ from refusal_checks.models.model_names import Attached, Model, Replay, Rule, Ser
 from refusal_checks.models.weights import PATIENCE
 
 _SMALL = 64 * 2**20
-"""Most bytes of a file that is fingerprinted by its whole content."""
+"""Up to this many bytes, a file is fingerprinted by its whole content."""
 
 _PARTS, _PART = 32, 2**16
 """A larger one is fingerprinted by its size, its time and so many parts of so many bytes, evenly
@@ -78,7 +78,7 @@ def _digest_files(model: Served) -> dict[str, str]:
 
 
 def _describe_adapter(model: Served) -> str:
-    """The adapter's name with its fingerprint: manifests compare judges by it, not by its name."""
+    """The adapter's name and fingerprint; manifests compare judges by the fingerprint."""
     for argument in model.args:
         name, _, folder = argument.partition("=")
         if model.adapter and name == model.adapter and Path(folder).is_dir():

@@ -1,4 +1,4 @@
-"""Read a model's configuration: its context length, whether it writes_reasoning, its classes.
+"""Read a model's configuration: its context length, whether it writes reasoning, its classes.
 
 The files of a Hugging Face id are those in the local cache.
 """
@@ -18,7 +18,7 @@ from refusal_checks.models.model_names import Attached, Model, Served, expand_ho
 
 
 def argument_values(args: Sequence[str]) -> Mapping[str, str]:
-    """The values of arguments by flag; vLLM takes underscores in a flag's name for dashes."""
+    """The values of arguments by flag; vLLM treats underscores in flags like dashes."""
     parts: list[str] = []
     for argument in args:
         if argument.startswith("-"):
@@ -47,7 +47,7 @@ def find_cached(
 def context_length(model: Served) -> int | None:
     """The context length of a model on an engine, from its arguments, else its configuration.
 
-    None where neither is clear: the file is not cached yet, or positions are scaled.
+    None if neither is clear: the file is not cached yet, or positions are scaled.
     """
     options = argument_values(model.args)
     given = options.get("--max-model-len", "")
@@ -93,7 +93,7 @@ def read_object(path: Path | None) -> Mapping[str, Any]:
 
 
 _REASONERS = ("gpt-oss", "gpt_oss", "deepseek-r1", "qwq", "magistral", "-thinking")
-"""Parts of the names of models that always reason, in lower case; one is a type of model, too."""
+"""Parts of names of models that always reason, in lower case; one is also a model type."""
 
 
 def writes_reasoning(model: Model) -> bool:
@@ -121,7 +121,7 @@ def writes_reasoning(model: Model) -> bool:
 
 
 _SWITCH = "enable_thinking"
-"""A variable of the chat templates of models that think unless it is false (Qwen3, GLM 4.5)."""
+"""Chat template variable of models that think unless it is false (Qwen3, GLM 4.5)."""
 
 
 def _chat_template(folder: Path) -> str:

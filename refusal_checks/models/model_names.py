@@ -26,7 +26,7 @@ DEMO_RECORDINGS = ("replay:demo", "replay:demo-regressed")
 """Recorded answers of two demo models, which come with the package: ``recordings/demo.jsonl``."""
 
 MODERATION = "moderation:"
-"""Begins the name of a judge that is a server's moderation endpoint."""
+"""Prefix of judges that are a server's moderation endpoint."""
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ def _parse_moderation(name: str, options: ModelOptions) -> Attached:
 
 _HOSTED = re.compile(r"(openai|anthropic)/((?:gpt-[345]|chatgpt|o[134]|claude).*)")
 _HOSTED_URL = r"https://api.\1.com/v1#\2"
-"""Models that only their makers serve, by the names that other tools give them."""
+"""Models that only their makers serve, as other tools name them."""
 
 
 def _parse_model(name: str, options: ModelOptions, option: str) -> Served | Attached:
@@ -338,7 +338,7 @@ def _args_without_engine(name: str, option: str) -> ModelError:
 
 
 def _hide_secrets(name: str) -> str:
-    """A name for messages, without possible keys: a URL's password, and all after ``?``."""
+    """A name for messages, without what may be a key: a URL's password, and all after ``?``."""
     place, mark, _ = strip_credentials(name).partition("?")
     return f"{place}?[...]" if mark else place
 

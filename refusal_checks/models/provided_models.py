@@ -1,4 +1,4 @@
-"""Models that extensions provide by name, as ``PREFIX:NAME`` or a single word.
+"""Models provided by extensions under a name: ``PREFIX:NAME`` or a single word.
 
 Such an extension is a module with ``provide()``, see docs/how-to/extending.md.
 """
@@ -19,23 +19,23 @@ PROVIDE = "provide"
 _NAME = re.compile(r"[\w.-]+(:[\w.-]+)?")
 
 RESERVED = ("keyword", "labels", "replay", "http", "https")
-"""First words of names that have a meaning of their own."""
+"""Prefixes of names with a meaning of their own."""
 
 INSTALL_DEMO = (
     f'pip install "refusal-checks-demo @ {SOURCE}#subdirectory=demo" '
     "(in a checkout: pip install ./demo)"
 )
-"""The package with the models to try a gate with, the only one that users may take for ours."""
+"""The package with models to try a gate with, the only one that users may think is ours."""
 
 DEMO = "demo:"
-"""Before the name of each model of that package."""
+"""The prefix of that package's model names."""
 
 DEMO_JUDGE = f"{DEMO}judge"
 """Its judge, a small classifier, which knows the answers of its other models best."""
 
 
 class Weights(ABC):
-    """Weights that are made when a run first needs them, and kept in a folder."""
+    """Weights that are made when a run first needs them, then kept in a folder."""
 
     @property
     @abstractmethod

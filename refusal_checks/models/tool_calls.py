@@ -27,7 +27,7 @@ def append_tool_calls(text: str, message: Mapping[str, Any]) -> str:
 
 
 def _describe_call(call: Any) -> str:
-    """A call's tool and arguments; all that is there of a call of an unknown form."""
+    """A call's tool and arguments; the whole call if its form is unknown."""
     inner = call
     if isinstance(call, Mapping):
         # OpenAI's tools are functions or "custom"; Inspect names the function directly.

@@ -26,16 +26,16 @@ from numpy.typing import ArrayLike, NDArray
 Numbers = NDArray[np.float64]
 
 _DISTINCT = 1000
-"""Above this number of values they are rounded to as many steps of their range: 0.1% of it."""
+"""More values than this are rounded to this many steps of their range, 0.1% each."""
 
 _FINE = 10**12
 """Steps for fewer values: floats that differ by less are equal."""
 
 _STEP = 0.1
-"""Distance of the points of the integral; its error is below 1e-9."""
+"""Step between the points of the integral; the error is below 1e-9."""
 
 _NEGLIGIBLE = 30.0
-"""Below exp(-30) of its greatest value the integrand is left out."""
+"""The integrand is left out below exp(-30) of its maximum."""
 
 _NORMAL = NormalDist()
 

@@ -56,7 +56,7 @@ def _sums(of: NDArray[np.intp], values: Numbers, size: int) -> Numbers:
 
 
 _AT_END = 1e-9
-"""Distance from an end of the range below which a value is that end: float errors."""
+"""Values this close to an end of the range count as that end, because of float errors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ def wilson(share: float, n: int, confidence: float = 0.95) -> Estimate:
 
 
 def is_wilson(estimate: Estimate, confidence: float) -> bool:
-    """True if an interval is Wilson's: that of a share of independent units, all evaluated."""
+    """True if the interval is Wilson's, for a share of independent units, all evaluated."""
     share = min(1.0, max(0.0, estimate.value))
     expected = wilson(share, estimate.n, confidence)
     is_lower = math.isclose(expected.lower, estimate.lower, abs_tol=1e-9)

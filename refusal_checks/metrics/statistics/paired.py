@@ -13,7 +13,7 @@ from refusal_checks.metrics.statistics.bootstrap_bounds import Numbers, bounds
 from refusal_checks.metrics.statistics.intervals import Estimate, Units
 
 MOST = 1_000_000
-"""Above this number of prompts, no advice is given."""
+"""No advice is given beyond this number of prompts."""
 
 _AT_END = 1e-9
 """Share of the range within which a difference counts as none, or as the whole range."""

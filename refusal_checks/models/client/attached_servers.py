@@ -1,4 +1,4 @@
-"""Connect to servers that others run: find the model and the key, and ask a first question."""
+"""Connect to servers that others run: find the model and the key, and send a first request."""
 
 import asyncio
 import os
@@ -31,13 +31,13 @@ LISTED = 20  # most names of models that a message shows
 QUESTION = "Say hello."
 
 TIMEOUT = 20.0
-"""Seconds for the list of models, and for the answer to the first question."""
+"""Time limits in seconds for the list of models, and for the first request."""
 
 SLOW = 2.0
-"""Seconds after which the user is told whom the run waits for."""
+"""After so many seconds, the user is told which server the run waits for."""
 
 ATTEMPTS = 3
-"""Most attempts at the first question."""
+"""The most attempts at the first request."""
 
 
 def attach(
@@ -116,7 +116,7 @@ def _attached(
 
 
 async def _greet(client: Client, params: RequestParams, *, is_judge: bool) -> None:
-    """Ask a client's server a question in the way in which the run will ask it."""
+    """Ask a client's server a question in the same way as the run will."""
     async with client, asyncio.timeout(TIMEOUT):
         if client.moderates:
             await Moderator(client).moderate(QUESTION)
@@ -135,7 +135,7 @@ async def _greet(client: Client, params: RequestParams, *, is_judge: bool) -> No
 
 
 def _explain(option: str, model: Attached, fault: EndpointError) -> str:
-    """What to do about a server that does not answer as it should, and what it said."""
+    """What to do about a server that does not answer properly, and what it said."""
     role, status = option.lstrip("-"), fault.status
     said = str(fault).removeprefix(f"{model.url}: ")
     is_refusal = 400 <= status < 500 and status not in (401, 403, 429)

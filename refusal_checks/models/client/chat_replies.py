@@ -19,7 +19,7 @@ from refusal_checks.models.client.usage import token_counts
 from refusal_checks.models.tool_calls import CALLED, append_tool_calls
 
 LEAST = 128
-"""Fewest tokens of an answer that the context, rather than its own limit, may end."""
+"""With fewer tokens than this, an answer was not ended by the context."""
 
 _LONGEST_REASON = 64  # characters of a finish reason; the longest known has 15
 
@@ -95,7 +95,7 @@ def _choice(choice: Mapping[str, Any], reasoning_end: str, total: int) -> Comple
 
 
 def add_tool_calls(answer: Completion, message: Mapping[str, Any]) -> Completion:
-    """The answer with the tool calls of its message, which end it as words do."""
+    """The answer with its message's tool calls, which may end it like words."""
     text = append_tool_calls(answer.text, message)
     if text == answer.text:
         return answer
@@ -134,11 +134,11 @@ REASONS: Mapping[str, str] = {
     "refusal": "content_filter",
     "sensitive": "content_filter",
 }
-"""Words for why an answer ended, with the one that stands for each."""
+"""Servers' words for why an answer ended, each with the usual one."""
 
 
 def read_reason(given: Any) -> str:
-    """Read why an answer ended, cut to a length that fits into messages."""
+    """Read why an answer ended, cut to fit into messages."""
     if isinstance(given, str) and given in REASONS:
         return REASONS[given]  # one text for nearly all answers
     text = given if isinstance(given, str) or given is None else type(given).__name__

@@ -18,7 +18,7 @@ AT_ONCE = 2  # requests: while the engine reads one batch, the next one is on it
 
 @dataclass(frozen=True)
 class Classification:
-    """The most probable label of a text, and the probabilities of all labels in their order."""
+    """A text's most probable label, and the probabilities of all labels in order."""
 
     label: str | None
     probabilities: tuple[float, ...]

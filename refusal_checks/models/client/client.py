@@ -55,14 +55,14 @@ NEEDED = {
     "max_completion_tokens",
     TEMPLATE_FIELD,
 }
-"""Fields without which a request would ask for something else."""
+"""Fields that a request cannot leave out without asking for something else."""
 
 TOKENIZE = "/../tokenize"  # on vLLM, beside /v1 and not below it
 
 Read = TypeVar("Read")
 
 MOST_NAMES = 5
-"""Most model names to keep from a server's answers."""
+"""How many model names to keep from a server's answers."""
 
 CHARACTERS_A_TOKEN, TOKENS_A_WORD = 6, 0.75
 """More characters than tokens have on average, and fewer tokens than words have, by any tokenizer.
@@ -170,7 +170,7 @@ class Client:
 
     @property
     def answers_as(self) -> str:
-        """The name of another model that the server's answers give; empty without one."""
+        """The other model that the server's answers name; empty if there is none."""
         # A gateway may add an organisation, or leave it out.
         own = self.model.rpartition("/")[2].casefold()
         # Aliases for a dated version.
@@ -309,7 +309,7 @@ class Client:
                 return answer
 
     def _require_whole(self, messages: Sequence[Message], response: Any) -> None:
-        """Raise if the server read a part of the conversation.
+        """Raise if the server read only a part of the conversation.
 
         Ollama cuts what does not fit, and some chat templates leave out system messages.
         """

@@ -37,7 +37,7 @@ class KeyRedactor:
         )
 
     def redact(self, text: str) -> str:
-        """Replace each key in a text, also where JSON escapes it."""
+        """Replace each key in a text, also if JSON escapes it."""
         # A server may escape any letter (\u0061), as PHP does each slash.
         if self._spellings and ("\\u" in text or "\\/" in text):
             with suppress(ValueError, RecursionError):

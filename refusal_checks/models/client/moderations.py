@@ -21,13 +21,13 @@ MOST_CATEGORIES = 200
 
 @dataclass(frozen=True)
 class ModerationResult:
-    """Whether a text is of each category of harm."""
+    """Whether a text falls into each category of harm."""
 
     categories: Mapping[str, bool]
 
     @property
     def flagged(self) -> list[str]:
-        """The categories that the text is of, in the endpoint's order."""
+        """The categories that the text falls into, in the endpoint's order."""
         return [name for name, is_of_it in self.categories.items() if is_of_it]
 
 

@@ -27,7 +27,7 @@ them), and what ends it."""
 
 
 _FINAL = re.compile(r"<\|channel\|>final(?: ?<\|constrain\|>\w{1,20})?<\|message\|>")
-"""What ends gpt-oss's reasoning; it says so where the answer must follow a schema."""
+"""What ends gpt-oss's reasoning if the answer must follow a schema."""
 
 
 def prepend_reasoning(text: str, message: Mapping[str, Any], end: str = "") -> str:

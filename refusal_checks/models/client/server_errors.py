@@ -1,4 +1,4 @@
-"""What a server's error means: whether to repeat the request, how often, and after how long."""
+"""What a server's error means: whether to retry the request, how often, and when."""
 
 import json
 import random
@@ -26,10 +26,10 @@ ANSWERED = 200
 ATTEMPTS = 4
 
 ATTEMPTS_STALLED = 2
-"""Most attempts at a server that does not answer in time: each costs a whole timeout."""
+"""The most attempts if a server does not answer in time, as each costs a whole timeout."""
 
 ATTEMPTS_BUSY = 8
-"""Most attempts at a server that accepts no more requests for now (429)."""
+"""The most attempts if a server accepts no more requests for now (429)."""
 
 _TOO_LONG = re.compile(
     r"context[ _](length|size|window)|max_new_tokens|max_model_len|"
@@ -55,7 +55,7 @@ class PromptTooLongError(EndpointError):
 
 
 class FilteredError(EndpointError):
-    """The server's content filter took the request and let no answer through."""
+    """The server's content filter let no answer through."""
 
 
 class TransientError(EndpointError):
@@ -163,7 +163,7 @@ _TITLE = re.compile(r"<title>([^<]{1,200})<", re.IGNORECASE)
 
 
 def error_words(text: str) -> str:
-    """The server's own message, cut to fit into ours."""
+    """The server's own message, cut to fit ours."""
     error = _error(text)
     title = _TITLE.search(text[:2000])
     if error is None and title:  # of a proxy, or of a server that is no API
@@ -207,4 +207,4 @@ MALFORMED = (
     OverflowError,
     RecursionError,
 )
-"""Exceptions raised by reading an answer of an unexpected form."""
+"""Exceptions from reading an answer of an unexpected form."""

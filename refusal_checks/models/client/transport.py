@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 
 MOST = 16 * 2**20  # bytes of any reply
 FRAME, TOKEN = 2**16, 2**10
-"""Bytes of a reply beside its tokens, and of one token with its log-probability."""
+"""Bytes of a reply apart from its tokens, and of one token with its log-probability."""
 
 LARGE = 2**20  # bytes of a reply; few larger ones are read at a time
 LARGE_AT_ONCE = 4
 
 
 class Transport(Protocol):
-    """Interface to a server, or to a stand-in for one."""
+    """Interface to a server or its replacement."""
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Any:
         """Send one request, once, to a path below the base URL; return the answer's JSON value.
@@ -206,7 +206,7 @@ def most_bytes(body: Mapping[str, Any]) -> int:
 
 
 def encode_json(body: Mapping[str, Any]) -> bytes:
-    """Encode a request as JSON, four times as fast as the standard library does."""
+    """Encode a request as JSON, four times as fast as the standard library."""
     try:
         return to_json(body)
     except PydanticSerializationError:
@@ -215,7 +215,7 @@ def encode_json(body: Mapping[str, Any]) -> bytes:
 
 
 def decode_json(text: str) -> Any:
-    """Parse a server's JSON, faster than the standard library does."""
+    """Parse a server's JSON, faster than the standard library."""
     try:
         return from_json(text)
     except ValueError:  # or a lone surrogate, or deep nesting

@@ -12,7 +12,7 @@ _MOST = 10**9
 
 
 def token_counts(response: Any) -> tuple[int, int, int]:
-    """Read the prompt, cached and output tokens of a server's answer; 0 where it does not say."""
+    """Read an answer's prompt, cached and output tokens; 0 if the server does not say."""
     try:
         usage = response["usage"]
         details = usage.get("prompt_tokens_details") or {}
@@ -46,7 +46,7 @@ class Usage:
         return total
 
     def count(self, response: Any) -> None:
-        """Add a request and the tokens that the server reports of it."""
+        """Add a request and its tokens as the server reports them."""
         prompt, cached, output = token_counts(response)
         self.requests += 1
         self.prompt += prompt

@@ -72,7 +72,7 @@ def find_columns(
 
 
 def format_value(value: Any) -> str:
-    """Write a value as people do: booleans as ``true`` and ``false``, None as an empty text."""
+    """Write a value as people do: ``true`` and ``false``, and nothing for None."""
     if isinstance(value, bool):
         return str(value).lower()
     return "" if value is None else str(value)
