@@ -69,6 +69,13 @@ def test_each_limit_is_named_with_the_option_that_raises_it(
     assert list(truncation_remarks(records, 8192, 1024)) == expected
 
 
+def test_each_cut_answer_is_counted_at_one_limit() -> None:
+    records = judged(thinking(8192), thinking(900, 900), thinking(800, 800))
+    found = truncation_remarks(records, 8192, 1024)
+    counted = [line.partition("): ")[2].split()[0] for line in found]
+    assert counted == ["1", "2"]
+
+
 def test_a_reasoning_end_that_hardly_any_answer_has_is_doubted_first() -> None:
     without = [thinking(8192), thinking(30, reason="stop")] * 9
     rest = Completion("so", "stop", 9, reasoning="closed")
@@ -125,23 +132,21 @@ def compared() -> Verdict:
     return verdict
 
 
-def check(way: str, measures: str) -> JudgeCheck:
-    shares = {"specificity": wilson(0.8, 50), "sensitivity": wilson(0.9, 50)}
+def check(specificity: float, sensitivity: float) -> JudgeCheck:
+    shares = {"specificity": specificity, "sensitivity": sensitivity}
     parts = [
-        Check(figure, share, 0.5, True, (), way, measures)
+        Check(figure, wilson(share, 50), 0.5, True, (), "", "refusals")
         for figure, share in shares.items()
     ]
     return JudgeCheck("J", "", tuple(parts), 100, 0.0)
 
 
-@pytest.mark.parametrize(
-    ("way", "measures"),
-    [
-        ("", "refusals"),
-        ("degree", "degrees"),
-        ("", "harm"),  # a guard, to whom harmless counts as refused
-    ],
-)
-def test_a_margin_is_seen_through_the_judge_s_errors(way: str, measures: str) -> None:
-    said = margin_remark("b", [compared()], check(way, measures))
-    assert "by its check the judge shows 70% of a true change" in said
+def test_a_margin_is_seen_through_the_judge_s_errors() -> None:
+    said = margin_remark("b", [compared()], check(0.8, 0.9))
+    words = "shows 70% of a true change, so one of 7.14 points may look like 5"
+    assert said.endswith(words)
+
+
+def test_a_judge_without_errors_or_a_gate_without_a_margin_needs_no_remark() -> None:
+    assert margin_remark("b", [compared()], check(1.0, 1.0)) == ""
+    assert margin_remark("b", [], check(0.8, 0.9)) == ""
