@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -71,7 +72,12 @@ def test_reasoning_is_judged_where_users_see_it(
     project.thresholds(UNSAFE_GATE)
     project.server.answer = refusing({"reasoning": REASONING, "content": "I cannot."})
     candidate = "replay:a.jsonl" if is_recorded else project.model
-    found = project.evaluate(candidate_model=candidate, candidate_judge_reasoning=True)
+    found = project.evaluate(
+        candidate_model=candidate,
+        candidate_judge_reasoning=True,
+        reports_html="page.html",
+    )
+    assert "reasoning judged" in Path("page.html").read_text()
     assert found.result.figures["smoke_unsafe"]["rejection_rate"].value == 0
     record = next(found.result.records("smoke_unsafe"))
     assert record.completion

@@ -96,7 +96,7 @@ def test_a_refusal_must_be_surer_where_it_is_wanted_and_other_thresholds_ask_not
     assert used == ["refuse 0.9, answer 0.5", "refuse 0.7, answer 0.5"]
 
 
-URL = "the classifier's server"
+URL, CHAT = "the classifier's server", "a chat server"
 CONFIG = {
     "architectures": ["BertForSequenceClassification"],
     "id2label": {"0": "no", "1": "yes"},
@@ -153,7 +153,7 @@ DECLARED = {"format": "{request} {answer}", "refusal_label": "yes"}
             "candidate.model enc: a classifier writes no answers; name it with judge.model",
         ),
         (
-            ["keyword"],
+            [CHAT],
             FORM,
             {},
             {},
@@ -173,6 +173,7 @@ def test_wrong_settings_of_a_classifier_end_before_anything_starts(
     project.thresholds(SAFE_GATE + table)
     project.write("enc/config.json", json.dumps(config))
     url = f"{classifier.url}#encoder"
-    named = [url if judge is URL else judge for judge in judges]
+    servers = {URL: url, CHAT: project.model}
+    named = [servers.get(judge, judge) for judge in judges]
     project.refuses(message, judge_model=named, **keys)
     assert not classifier.requests

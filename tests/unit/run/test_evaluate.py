@@ -19,6 +19,7 @@ from refusal_checks.api.evaluate import Interrupted
 from refusal_checks.core.errors import (
     DataError,
     EngineStartError,
+    StoreError,
     UserError,
 )
 from refusal_checks.engines.pool import Engines
@@ -270,7 +271,9 @@ def test_nothing_stays_open_if_a_run_cannot_begin(
     assert not list(Path(".refusal-checks").glob("runs/*"))
 
 
-@pytest.mark.parametrize("fault", [EngineStartError("no"), KeyboardInterrupt()])
+@pytest.mark.parametrize(
+    "fault", [EngineStartError("no"), StoreError("no"), KeyboardInterrupt()]
+)
 def test_a_run_that_does_not_start_has_a_summary_and_no_engine(
     spec: RunSpec, fault: BaseException, monkeypatch: pytest.MonkeyPatch
 ) -> None:

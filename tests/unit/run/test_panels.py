@@ -187,6 +187,7 @@ def test_judges_of_harm_alone_are_checked_on_harm(
     ("usual", "own", "limit"),
     [
         (None, (None, None), None),
+        (None, (None, 500), 500),
         (300, (None, 500), 300),
         (800, (900, 500), 500),
     ],
@@ -202,4 +203,5 @@ def test_a_check_is_cut_as_the_strictest_of_its_benchmarks(
     gated["chisafety_qa"] = replace(known["chisafety_qa"], max_answer_chars=100)
     methods = judging_methods(gated, gated, usual)
     assert methods["[judge]"].max_answer_chars == limit
+    assert methods["xstest_unsafe"].max_answer_chars == (own[1] or usual)
     assert methods["[judge degree]"].max_answer_chars == 100

@@ -122,11 +122,11 @@ def test_a_full_answer_is_usable(
     assert (find_fault(answer, limit) is None) == is_usable
 
 
-def compared() -> Verdict:
+def decided(baseline: bool = True) -> Verdict:
     """The verdict of a gate with a margin of five points."""
     gate = Gate("b", "rejection_rate", max_drop=0.05)
     answers = records("RRRC " * 10)
-    earlier = Earlier(scores_of(answers))
+    earlier = Earlier(scores_of(answers)) if baseline else None
     verdict = decide_all([gate], answers, Rules(), earlier)[gate.id]
     assert isinstance(verdict, Verdict)
     return verdict
@@ -142,11 +142,11 @@ def check(specificity: float, sensitivity: float) -> JudgeCheck:
 
 
 def test_a_margin_is_seen_through_the_judge_s_errors() -> None:
-    said = margin_remark("b", [compared()], check(0.8, 0.9))
+    said = margin_remark("b", [decided()], check(0.8, 0.9))
     words = "shows 70% of a true change, so one of 7.14 points may look like 5"
     assert said.endswith(words)
 
 
-def test_a_judge_without_errors_or_a_gate_without_a_margin_needs_no_remark() -> None:
-    assert margin_remark("b", [compared()], check(1.0, 1.0)) == ""
-    assert margin_remark("b", [], check(0.8, 0.9)) == ""
+def test_a_judge_without_errors_or_a_gate_without_a_baseline_needs_no_remark() -> None:
+    assert margin_remark("b", [decided()], check(1.0, 1.0)) == ""
+    assert margin_remark("b", [decided(baseline=False)], check(0.8, 0.9)) == ""
