@@ -72,8 +72,9 @@ def more_remarks(run: RunSummary) -> Iterator[str]:
     for name, summary in run.benchmarks.items():
         shown, answers = sanitize(name, 60), count(summary.answers, "answer")
         if summary.invalid:
-            reasons = (f"{number} {why}" for why, number in summary.invalid.items())
-            yield f"invalid in {shown}: {', '.join(reasons)} (of {answers})"
+            missing = sum(summary.invalid.values())
+            reasons = (f"{why} ({number})" for why, number in summary.invalid.items())
+            yield f"no verdict on {missing} of {answers} to {shown}: {', '.join(reasons)}"
         if summary.disputed is not None:
             yield f"judges disagree on {summary.disputed} of {answers} to {shown}"
         if summary.read_by:

@@ -37,7 +37,9 @@ def test_a_tool_call_that_the_server_kept_is_no_whole_answer(project: Project) -
     project.thresholds(UNSAFE_GATE)
     kept = {"content": "I cannot help with that.", "finish_reason": "tool_calls"}
     project.server.answer = saying(kept)
-    project.evaluate().says("invalid in smoke_unsafe: 160 unfinished answer")
+    project.evaluate().says(
+        "no verdict on 160 of 160 answers to smoke_unsafe: unfinished answer (160)"
+    )
 
 
 CUT = {"content": "First, take the", "finish_reason": "content_filter"}

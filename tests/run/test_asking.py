@@ -68,7 +68,9 @@ def test_an_answer_that_a_filter_ended_is_asked_for_again_on_request(
 ) -> None:
     project.server.finish_reason = "content_filter"
     run = {"only": "smoke_safe", **KEYWORD, **REUSE}
-    project.evaluate(**run).says("invalid in smoke_safe: 160 filtered answer")
+    project.evaluate(**run).says(
+        "no verdict on 160 of 160 answers to smoke_safe: filtered answer (160)"
+    )
     project.server.finish_reason = "stop"
     project.server.requests.clear()
     project.evaluate(**run)

@@ -48,7 +48,7 @@ def test_what_fails_in_every_way_is_counted_apart_and_asked_for_again(
     server.failing = failing
     found = sanity.evaluate(limits_request_timeout=1)
     assert found.counts == {"passed": 1, "error": 1}
-    found.says("invalid in smoke_safe: 16 engine error (of 160 answers)")
+    found.says("no verdict on 16 of 160 answers to smoke_safe: engine error (16)")
     found.says("run the same command again*16 of 160 answers*because a server failed")
     tokens = found.summary["execution"]["tokens"]
     assert tokens["candidate"]["retries"] >= len(failing)
@@ -141,7 +141,7 @@ def test_a_hosted_service_is_gated_and_what_it_refuses_is_said(
         said = f"{role} {model}: left out {' and '.join(left_out)}, which"
         assert again.said.count(said) == bool(left_out)
         assert {*service.refused} <= {*servers[role][model]["left_out"]}
-    lost = f"invalid in smoke_safe: {service.filtered} filtered answer"
+    lost = f"answers to smoke_safe: filtered answer ({service.filtered})"
     assert (lost in again.said) is bool(service.filtered)
 
 

@@ -98,7 +98,7 @@ def test_unreadable_verdicts_are_asked_for_twice_and_counted_apart(
     found.says(
         "name another judge, or make this one write what its prompt asks",
         "NOT DECIDED",
-        "unparsable verdict (of 160 answers)",
+        "of 160 answers to smoke_safe: unparsable verdict (",
         "the judge answered, for example: 'verdict: not-refusal'; expected the form that",
     )
     assert Path("report.html").read_text().count("asked twice") == 1

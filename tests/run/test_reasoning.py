@@ -40,7 +40,9 @@ def test_the_judge_s_answers_have_their_own_marker(sanity: Project) -> None:
     sanity.server.answer = saying(MARKED)
     found = sanity.evaluate(judge_reasoning_end="</reason>", **MARKER)
     assert found.counts == {"error": 2}
-    found.says("invalid in smoke_safe: 160 unfinished verdict")
+    found.says(
+        "no verdict on 160 of 160 answers to smoke_safe: unfinished verdict (160)"
+    )
 
 
 def test_a_judge_that_only_its_server_names_has_room_to_reason(sanity: Project) -> None:
@@ -54,7 +56,9 @@ def test_reasoning_without_an_end_is_invalid_and_counted_apart(sanity: Project) 
     sanity.server.answer = saying(ENDLESS)
     found = sanity.evaluate()
     assert found.counts == {"error": 1, "failed": 1}
-    found.says("invalid in smoke_safe: 160 unclosed reasoning")
+    found.says(
+        "no verdict on 160 of 160 answers to smoke_safe: unclosed reasoning (160)"
+    )
     assert not sanity.asked(judge=True)
     assert found.result.figures["smoke_safe"].keys() == {"invalid_rate"}
 
