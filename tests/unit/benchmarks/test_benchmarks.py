@@ -116,7 +116,6 @@ def test_a_digest_tells_any_change() -> None:
     [
         ((), "bench: no prompts"),
         ((A, Prompt.single("p2", "\n\t\u3000")), "bench: prompt p2 is empty"),
-        ((Prompt("p1", ()),), "bench: prompt p1 is empty"),
         ((A, B, A), "bench: two prompts have the id p1"),
     ],
 )

@@ -67,10 +67,3 @@ def test_a_stream_has_the_same_limit(
         pytest.raises(DataError, match="use a smaller split"),
     ):
         HubSplit(repository, "main", "train", "set").rows(None)
-
-
-def test_a_data_set_with_a_script_is_refused(tmp_path: Path, cache: Path) -> None:
-    (tmp_path / "scripted.py").touch()
-    folder = tmp_path.rename(tmp_path.with_name("scripted"))
-    with pytest.raises(DataError, match=r"save its rows as a file.*no script is run"):
-        HubSplit(str(folder), "main", "train", "scripted").rows(None)

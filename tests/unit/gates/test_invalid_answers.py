@@ -104,6 +104,7 @@ def test_a_point_gate_passes_by_its_figure_and_says_what_is_in_doubt() -> None:
     [
         ("R " * 450, "R " * 428 + "- " * 22),
         ("C " * 428 + "- " * 22, "C " * 450),
+        ("RRRRR " * 200, "RRRR- " * 200),
     ],
 )
 def test_a_pair_without_a_verdict_counts_against_the_margin(

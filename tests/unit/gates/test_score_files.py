@@ -103,7 +103,6 @@ def test_a_folder_or_file_without_scores_is_named(tmp_path: Path) -> None:
     ("then", "now", "told"),
     [
         ({"data": "same"}, {"data": "same"}, ""),
-        ({"judge": "one"}, {"judge": "two"}, "judge: one then, two now"),
         ({}, {"sampling": "n 1"}, "sampling: none then, n 1 now"),
         (
             {"sampling": "n 1, seed 1"},
