@@ -285,6 +285,10 @@ def test_a_wrong_model_is_said_where_it_was_written(
             "sampling.samples = 'x': must be a whole number",
         ),
         (
+            lambda: RunSpec.from_layers(()).with_value("sampling", 3),
+            "sampling = 3: write sampling.KEY=VALUE",
+        ),
+        (
             lambda: RunSpec(candidate="x/y"),
             """give a dict, RunSpec(candidate={"KEY": VALUE})""",
         ),

@@ -83,6 +83,10 @@ def test_rows_that_are_no_prompts_are_named(
             DatasetNotFoundError("Dataset 'a/b' is a gated dataset on the Hub."),
             "accept its conditions at https://huggingface.co/datasets/a/b .*HF_TO",
         ),
+        (
+            RuntimeError("Dataset scripts are no longer supported, but found b.py"),
+            "save its rows as a file and name that: no script is run",
+        ),
     ],
 )
 def test_what_the_hub_refuses_is_said_with_its_remedy(
