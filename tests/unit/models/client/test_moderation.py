@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from refusal_checks.core.errors import EndpointError
-from refusal_checks.models.client import server_errors
 from refusal_checks.models.client.client import Client
 from refusal_checks.models.client.moderations import ModerationResult, Moderator
 from tests.support.fake_server import FakeServer
@@ -20,8 +19,7 @@ HARMLESS = {"flagged": False, "categories": dict.fromkeys(CATEGORIES, False)}
 
 def result(**changes: Any) -> dict[str, Any]:
     """A reply with one result: OpenAI's, with these changes; ``...`` leaves a field out."""
-    fields = OPENAI | changes
-    kept = {name: value for name, value in fields.items() if value is not ...}
+    kept = {k: value for k, value in (OPENAI | changes).items() if value is not ...}
     return {"id": "m", "model": "fake", "results": [kept]}
 
 
@@ -30,11 +28,11 @@ def asked(*replies: Any) -> ModerationResult:
     given = iter(replies)
 
     async def ask(url: str) -> ModerationResult:
-        async with Client(url, "fake") as client:
-            moderator = Moderator(client)
-            for _ in replies[1:]:
-                await moderator.moderate("text")
-            return await moderator.moderate("text")
+        moderator = Moderator(client := Client(url, "fake"))
+        async with client:
+            for _ in replies:
+                found = await moderator.moderate("text")
+            return found
 
     with FakeServer(moderate=lambda text: next(given, replies[-1])) as server:
         return asyncio.run(ask(server.url))
@@ -67,25 +65,17 @@ BROKEN: dict[str, Any] = {
     "flagged without a category": result(categories=dict.fromkeys(CATEGORIES, False)),
     "a category that is not flagged": result(flagged=False),
     "flagged in words": result(flagged="false"),
-    "flagged null": result(flagged=None),
     "a number as category": result(categories={"violence": 0.2}, flagged=False),
-    "a list": {"results": [[]]},
 }
 
 
 @pytest.mark.parametrize("reply", BROKEN.values(), ids=BROKEN)
-def test_what_is_missing_or_contradicts_itself_says_nothing(
-    reply: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(server_errors, "WAIT_INITIAL", 0.0)
+def test_what_is_missing_or_contradicts_itself_says_nothing(reply: Any) -> None:
     with pytest.raises(EndpointError, match="malformed answer of the server"):
         asked(reply)
 
 
-def test_a_category_that_was_there_before_must_stay(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(server_errors, "WAIT_INITIAL", 0.0)
+def test_a_category_that_was_there_before_must_stay() -> None:
     fewer = result(categories={"hate": False}, flagged=False)
     with pytest.raises(EndpointError, match="categories are missing: illicit, viol"):
         asked(result(), fewer)
