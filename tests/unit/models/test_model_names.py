@@ -13,7 +13,7 @@ from huggingface_hub import HfApi, ModelInfo
 from refusal_checks.core.errors import ModelError
 from refusal_checks.io.files import forget_files
 from refusal_checks.models import identity
-from refusal_checks.models.identity import describe_model, model_identity
+from refusal_checks.models.identity import cached_commit, describe_model, model_identity
 from refusal_checks.models.model_names import (
     Attached,
     ModelOptions,
@@ -84,34 +84,43 @@ def test_a_url_attaches_to_a_server(
     [
         ("https://me:hush@node/v1#m", "remove the user and password"),
         ("https://node/v1?version=hush#m", "remove the query"),
-        (
-            "node:8000/v1#m",
-            r"write http://node:8000/v1#m \(or https://\): there is no fold",
-        ),
+        ("node:8000/v1#m", r"write http://node:8000/v1#m \(or https://\): there is no fold"),
         ("node:8000", "write http://node:8000 "),
         ("my-host/v1#m", "write http://my-host/v1#m "),
-        (
-            "ftp://host/v1",
-            r"no such folder; name a folder, .* a URL \(http://HOST/v1#MODEL\)",
-        ),
+        ("ftp://host/v1", r"no such folder; name a folder, .* a URL \(http://HOST/v1#MODEL\)"),
         ("http:///v1", "write a URL with a host: http://HOST:PORT"),
         ("{0}", r"config\.json"),
         ("{0}/said.jsonl", "for recorded answers, write replay:"),
-        ("http://node/v1", r"remove .*\.args: .*http://node/v1"),
     ],
-)
+)  # fmt: skip
 def test_what_is_no_model_says_what_to_write(
     parse: Parse, tmp_path: Path, name: str, message: str
 ) -> None:
     (tmp_path / "said.jsonl").touch()
-    options = (
-        ModelOptions(("--dtype", "half"))
-        if name == "http://node/v1"
-        else ModelOptions()
-    )
     with pytest.raises(ModelError, match=message) as caught:
-        parse(name.format(tmp_path), options)
+        parse(name.format(tmp_path))
     assert "hush" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("parse", "name", "message"),
+    [
+        (parse_candidate, "replay:{0}", r"^remove candidate\.args: .* not for replay:"),
+        (
+            parse_candidate,
+            "http://node/v1",
+            r"remove candidate\.args: .*http://node/v1",
+        ),
+        (parse_judge, "http://node/v1", r"remove judge\.args: .*http://node/v1"),
+        (parse_judge, "moderation:http://node/v1", r"remove judge\.args"),
+    ],
+)
+def test_only_an_engine_gets_arguments(
+    parse: Parse, tmp_path: Path, name: str, message: str
+) -> None:
+    (said := tmp_path / "said.jsonl").touch()
+    with pytest.raises(ModelError, match=message):
+        parse(name.format(said), ModelOptions(("--dtype", "half")))
 
 
 @PARSERS
@@ -144,11 +153,9 @@ LORA = ModelOptions(("--enable-lora", "--lora-modules", "calm=/adapters/calm"))
 
 @PARSERS
 def test_an_adapter_is_asked_for_by_its_name_and_a_folder_may_have_an_at_sign(
-    parse: Parse, tmp_path: Path
+    parse: Parse, model_folder: Path
 ) -> None:
-    folder = tmp_path / "model@step-300"
-    folder.mkdir()
-    (folder / "config.json").write_text("{}")
+    folder = model_folder.rename(model_folder.with_name("model@step-300"))
     for name, path, adapter in (
         ("org/model@calm", "org/model", "calm"),
         ("demo:aligned@calm", str(MODEL_DIR), "calm"),
@@ -166,65 +173,35 @@ def test_an_adapter_is_asked_for_by_its_name_and_a_folder_may_have_an_at_sign(
         parse("org/model@calm")
 
 
-def test_what_is_a_judge_alone_is_no_candidate_and_what_answers_no_judge(
-    tmp_path: Path,
-) -> None:
+NODE = "moderation:https://node/v1#m"
+
+
+def test_a_rule_and_a_moderation_endpoint_are_judges() -> None:
     assert parse_judge("keyword") == Rule("keyword")
-    with pytest.raises(ModelError, match="use --judge keyword, since this is a judge"):
-        parse_candidate("keyword")
-    with pytest.raises(
-        ModelError, match=r'; did you mean "keyword"\? If not, name a folder'
-    ):
-        parse_judge("keywrod")
-    with pytest.raises(ModelError, match="no such folder; name a folder"):
-        parse_candidate("keywrod")
-    with pytest.raises(
-        ModelError, match=r'did you mean "replay:"\? If not, name a fol'
-    ):
-        parse_candidate("relpay:said.jsonl")
-    with pytest.raises(ModelError, match=r'did you mean "moderation:"\? If not, name'):
-        parse_judge("moderaton:http://node/v1")
-    with pytest.raises(ModelError, match="recorded answers cannot judge"):
-        parse_judge(f"replay:{tmp_path}")
-    with pytest.raises(ModelError, match="write replay:FILE, with a file"):
-        parse_candidate("replay:")
-    said = tmp_path / "said.jsonl"
-    said.touch()
-    with pytest.raises(
-        ModelError, match=r"^remove candidate\.args: .* not for replay:"
-    ):
-        parse_candidate(f"replay:{said}", ModelOptions(("--dtype", "half")))
-
-
-def test_a_moderation_endpoint_is_a_judge() -> None:
-    name = "moderation:https://node/v1#m"
-    endpoint = Attached(name, "https://node/v1", "m", moderates=True)
-    assert parse_judge(name) == endpoint
-    with pytest.raises(ModelError, match="use --judge moderation:"):
-        parse_candidate(name)
+    endpoint = Attached(NODE, "https://node/v1", "m", moderates=True)
+    assert parse_judge(NODE) == endpoint
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "message"),
+    ("parse", "name", "message"),
     [
-        ("moderation:omni", ModelOptions(), "write moderation:URL#MODEL, such as"),
-        (
-            "moderation:https://me:hush@node/v1",
-            ModelOptions(),
-            "remove the user and passw",
-        ),
-        (
-            "moderation:http://node/v1",
-            ModelOptions(("--dtype", "half")),
-            r"remove judge\.args",
-        ),
+        (parse_candidate, "keyword", "use --judge keyword, since this is a judge"),
+        (parse_candidate, NODE, "use --judge moderation:"),
+        (parse_candidate, "keywrod", "no such folder; name a folder"),
+        (parse_candidate, "relpay:a.jsonl", r'did you mean "replay:"\? If not, name a fol'),
+        (parse_candidate, "replay:", "write replay:FILE, with a file"),
+        (parse_judge, "keywrod", r'; did you mean "keyword"\? If not, name a folder'),
+        (parse_judge, "moderaton:http://node/v1", r'did you mean "moderation:"\? If not, name'),
+        (parse_judge, "moderation:omni", "write moderation:URL#MODEL, such as"),
+        (parse_judge, "moderation:https://me:hush@node/v1", "remove the user and passw"),
+        (parse_judge, "replay:a.jsonl", "recorded answers cannot judge"),
     ],
-)
-def test_what_is_no_moderation_endpoint(
-    name: str, options: ModelOptions, message: str
+)  # fmt: skip
+def test_what_is_a_judge_alone_is_no_candidate_and_what_answers_no_judge(
+    parse: Parse, name: str, message: str
 ) -> None:
     with pytest.raises(ModelError, match=message) as caught:
-        parse_judge(name, options)
+        parse(name)
     assert "hush" not in str(caught.value)
 
 
@@ -252,19 +229,19 @@ def local(path: str, *args: str, **kwargs: object) -> str:
 
 
 @pytest.mark.parametrize(
-    "files",
+    "changes",
     [
-        {**FILES, "model.safetensors": "weightz"},
-        {**FILES, "added.txt": ""},
-        {"config.json": "weights", "model.safetensors": "{}", "sub/extra.txt": "x"},
-        {"config.json": "{}", "model.safetensors": "weights", "sub/other.txt": "x"},
+        {"model.safetensors": "weightz"},
+        {"added.txt": ""},
+        {"config.json": "weights", "model.safetensors": "{}"},
+        {"sub/other.txt": "x"},
     ],
 )
-def test_a_changed_added_missing_or_renamed_file_is_another_model(
-    folder: Folder, files: dict[str, str]
+def test_a_changed_added_or_renamed_file_is_another_model(
+    folder: Folder, changes: dict[str, str]
 ) -> None:
     assert local(folder("a", FILES)) == local(folder("c", FILES)), "wherever it lies"
-    assert local(folder("a", FILES)) != local(folder("b", files))
+    assert local(folder("a", FILES)) != local(folder("b", FILES | changes))
 
 
 @pytest.mark.parametrize("changed", [0, 70_000, 199_999])
@@ -273,10 +250,10 @@ def test_large_weights_of_one_size_and_time_are_known_by_parts_of_them(
 ) -> None:
     monkeypatch.setattr(identity, "_SMALL", 100_000)
     found = set()
-    for name, letter in (("one", "a"), ("two", "b")):
+    for letter in ("a", "b"):
         text = "a" * changed + letter + "a" * (199_999 - changed)
-        path = folder(name, {**FILES, "model.safetensors": text})
-        os.utime(Path(path) / "model.safetensors", (0, 0))
+        path = folder(letter, {"model.safetensors": text})
+        os.utime(f"{path}/model.safetensors", (0, 0))
         found.add(local(path))
     assert len(found) == 2
 
@@ -307,17 +284,14 @@ def test_a_hugging_face_id_is_known_by_the_commit_in_the_cache(
 ) -> None:
     monkeypatch.delenv("HF_HUB_CACHE", raising=False)
     monkeypatch.setenv("HF_HOME", str(tmp_path))
-    before = local("org/model")
+    assert cached_commit("org/model") == "org/model"
     reference = tmp_path / "hub" / "models--org--model" / "refs" / "main"
     reference.parent.mkdir(parents=True)
     reference.write_text("1234\n")
-    first = local("org/model")
-    reference.write_text("5678")
-    assert len({before, first, local("org/model"), local("org/other")}) == 4
+    assert cached_commit("org/model") == "org/model@1234"
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setenv("HF_HOME", str(tmp_path / "elsewhere"))
-    reference.write_text("1234")
-    assert local("org/model") == first
+    assert cached_commit("org/model") == "org/model@1234"
 
 
 def test_a_hugging_face_id_is_the_hub_s_latest_commit_though_another_one_is_cached(
@@ -333,61 +307,46 @@ def test_a_hugging_face_id_is_the_hub_s_latest_commit_though_another_one_is_cach
         assert (name, timeout) == ("org/model", 10)
         return ModelInfo(id=name, sha=hub[revision])  # type: ignore[no-untyped-call]
 
+    def version(*args: str) -> str:
+        forget_files()
+        found: str = describe_model(Served("m", "org/model", args))["version"]
+        return found
+
     monkeypatch.setattr(HfApi, "model_info", model_info)
-    forget_files()
-    tagged = ("--revision=v2",)
-    versions = [
-        describe_model(Served("m", "org/model", args))["version"]
-        for args in ((), tagged, ("--revision", "gone"))
-    ]
-    forget_files()
+    assert version() == "org/model@latest"
+    assert version("--revision=v2") == "org/model@tagged"
+    assert version("--revision", "gone") == "org/model"
     hub.clear()
-    versions.append(describe_model(Served("m", "org/model"))["version"])
+    assert version() == "org/model@cached"
     forget_files()
-    names = ["org/model@latest", "org/model@tagged", "org/model", "org/model@cached"]
-    assert versions == names
 
 
 def test_a_servers_model_is_known_by_url_name_and_template_variables() -> None:
-    models: list[Served | Attached] = [
-        Attached("n", "http://node/v1", "a"),
-        Attached("n", "http://node/v1", "b"),
-        Attached("n", "http://other/v1", "a"),
-        Attached("n", "http://node/v1", "a", {"thinking": True}),
+    model = Attached("n", "http://node/v1", "a")
+    others: list[Served | Attached] = [
+        replace(model, model="b"),
+        replace(model, url="http://other/v1"),
+        replace(model, template_kwargs={"thinking": True}),
         Served("n", "http://node/v1"),
-        Attached("n", "http://node/v1", ""),
     ]
-    identities = [model_identity(model) for model in models]
-    assert len(set(identities)) == 6
-    assert model_identity(Attached("renamed", "http://node/v1", "a")) == identities[0]
+    assert len({model_identity(each) for each in (model, *others)}) == 5
+    assert model_identity(replace(model, name="renamed")) == model_identity(model)
 
 
-def test_an_adapter_is_known_by_its_files(folder: Folder, tmp_path: Path) -> None:
-    adapter = tmp_path / "calm"
-    adapter.mkdir()
-    weights = adapter / "adapter_model.safetensors"
-    weights.write_bytes(b"one")
-    (tmp_path / "bold").mkdir()
-    args = (
-        "--enable-lora",
-        "--lora-modules",
-        f"calm={adapter}",
-        f"bold={tmp_path / 'bold'}",
-    )
+def test_an_adapter_is_known_by_its_files(folder: Folder) -> None:
+    calm, bold = folder("calm", {"adapter": "one"}), folder("bold", {"adapter": "x"})
+    args = ("--enable-lora", "--lora-modules", f"calm={calm}", f"bold={bold}")
     model = Served("m@calm", folder("model", FILES), args, adapter="calm")
     found = [
         model_identity(replace(model, adapter=name)) for name in ("", "calm", "bold")
     ]
-    assert len(set(found)) == 3
+    found.append(model_identity(replace(model, reasoning_end="</think>")))
     named = describe_model(model)["adapter"]
     assert named.startswith("calm@sha256:")
     assert named.count("@") == 1, "folders of other adapters are no part of it"
     forget_files()
-    weights.write_bytes(b"two")
-    assert model_identity(model) != found[1]
-    assert model_identity(replace(model, reasoning_end="</think>")) != model_identity(
-        model
-    )
+    folder("calm", {"adapter": "two"})
+    assert len({*found, model_identity(model)}) == 5
 
 
 def test_a_recording_is_named_by_its_digest(tmp_path: Path) -> None:
