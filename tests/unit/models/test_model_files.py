@@ -1,7 +1,7 @@
 """What a model's own files say of it."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,46 +18,38 @@ from refusal_checks.models.model_names import Attached, Model, Rule, Served
 from refusal_checks.models.weights import _hub_bytes, weights_gib
 
 
-def served(folder: Path, *args: str) -> Served:
-    return Served("judge", str(folder), args)
+def served(folder: Path) -> Served:
+    return Served("judge", str(folder))
 
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
-def cached(cache: Path, **files: int) -> Path:
-    """Put a model ``org/name`` into a cache of the hub; its folder there."""
-    repository = cache / "models--org--name"
-    folder = repository / "snapshots" / COMMIT
-    sized(folder, config_dot_json=0, **files)
-    (repository / "refs").mkdir()
-    (repository / "refs" / "main").write_text(COMMIT)
-    return folder
-
-
-def sized(folder: Path, **files: int) -> str:
+def sized(folder: Path, mebibytes: Mapping[str, int]) -> None:
+    """Write files of these sizes into a new folder or an empty one."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name, mebibytes in files.items():
-        with (folder / name.replace("_dot_", ".")).open("wb") as file:
-            file.truncate(mebibytes * 2**20)
-    return str(folder)
+    for name, size in mebibytes.items():
+        with (folder / name).open("wb") as file:
+            file.truncate(size * 2**20)
 
 
-def test_weights_are_the_files_of_one_format(tmp_path: Path) -> None:
-    assert weights_gib(sized(tmp_path / "none", config_dot_json=1)) is None
-    one = sized(
-        tmp_path / "one", model_dot_safetensors=512, consolidated_dot_safetensors=512
-    )
-    assert weights_gib(one) == 0.5
-    assert weights_gib(sized(tmp_path / "two", a_dot_bin=512, b_dot_bin=512)) == 1.0
-    shards = {f"model-0000{n}-of-00002_dot_safetensors": 256 for n in (1, 2)}
-    assert weights_gib(sized(tmp_path / "three", **shards, old_dot_bin=99)) == 0.5
-    # Variants, and what training left: an engine holds neither.
-    variants = {"model_dot_safetensors": 512, "model_dot_fp16_dot_safetensors": 256}
-    assert weights_gib(sized(tmp_path / "four", **variants)) == 0.5
-    trained = {"optimizer_dot_bin": 512, "scheduler_dot_pt": 1}
-    shards = {f"pytorch_model-{n}_dot_bin": 256 for n in (1, 2)}
-    assert weights_gib(sized(tmp_path / "five", **shards, **trained)) == 0.5
+@pytest.mark.parametrize(
+    ("files", "gib"),
+    [
+        ({"config.json": 1}, None),
+        ({"model.safetensors": 512, "consolidated.safetensors": 512}, 0.5),
+        ({"a.bin": 512, "b.bin": 512}, 1.0),
+        ({"model-1-of-2.safetensors": 256, "model-2-of-2.safetensors": 256, "old.bin": 99}, 0.5),
+        # Variants, and what training left: an engine holds neither.
+        ({"model.safetensors": 512, "model.fp16.safetensors": 256}, 0.5),
+        ({"pytorch_model-1.bin": 256, "optimizer.bin": 512, "scheduler.pt": 1}, 0.25),
+    ],
+)  # fmt: skip
+def test_weights_are_the_files_of_one_format(
+    tmp_path: Path, files: dict[str, int], gib: float | None
+) -> None:
+    sized(tmp_path, files)
+    assert weights_gib(str(tmp_path)) == gib
 
 
 Listing = dict[tuple[str, str | None], dict[str, int]]
@@ -90,14 +82,19 @@ def test_weights_that_are_not_here_are_as_large_as_the_hub_says(
     nested = "original/a.safetensors"
     hub["org/far", None] = {"model.safetensors": 512, "model.bin": 99, nested: 99}
     hub["org/name", "v2"] = {"model.bin": 256}
-    cached(tmp_path, model_dot_safetensors=128)
-    cache = str(tmp_path)
-    assert weights_gib("org/name", cache=cache) == 0.125
-    assert weights_gib("org/name", COMMIT, cache) == 0.125
-    assert weights_gib("org/name", "v2", cache) == 0.25
-    assert weights_gib("org/far", cache=cache) == 0.5
-    for gone in ("org/gone", "not an id"):
-        assert weights_gib(gone, cache=cache) is None
+    cached = tmp_path / "models--org--name"
+    sized(cached / "snapshots" / COMMIT, {"config.json": 0, "model.safetensors": 128})
+    (cached / "refs").mkdir()
+    (cached / "refs" / "main").write_text(COMMIT)
+    for model, revision, gib in (
+        ("org/name", None, 0.125),
+        ("org/name", COMMIT, 0.125),
+        ("org/name", "v2", 0.25),
+        ("org/far", None, 0.5),
+        ("org/gone", None, None),
+        ("not an id", None, None),
+    ):
+        assert weights_gib(model, revision, str(tmp_path)) == gib
 
 
 OPEN_WEIGHTS, OWN = "openai/gpt-oss-20b", "acme/judge"
@@ -112,22 +109,16 @@ OPEN_WEIGHTS, OWN = "openai/gpt-oss-20b", "acme/judge"
         (Served("j", "Qwen/Qwen3-30B-A3B-Instruct-2507"), False),
         (Served("j", OWN, ("--reasoning-parser", "qwen3")), True),
         (Served("j", OWN, reasoning_end="</think>"), True),
-        (Served("j", OWN, template_kwargs={"enable_thinking": True}), True),
-        (
-            Served("j", OPEN_WEIGHTS, template_kwargs={"reasoning_effort": "none"}),
-            False,
-        ),
+        (Served("j", OWN, (), {"enable_thinking": True}), True),
         # What the user says of this model wins.
-        (
-            Served("j", OWN, ("--reasoning-parser", "x"), {"enable_thinking": False}),
-            False,
-        ),
+        (Served("j", OPEN_WEIGHTS, (), {"reasoning_effort": "none"}), False),
+        (Served("j", OWN, ("--reasoning-parser", "x"), {"enable_thinking": False}), False),
         (Attached("j", "http://h/v1", "gpt-oss-120b"), True),
         (Attached("j", "http://gpt-oss.example/v1", "small"), False),
         (Rule("keyword"), False),
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_whether_a_model_reasons_is_known_by_how_it_is_asked_and_by_its_name(
     model: Model, does: bool
 ) -> None:
@@ -152,26 +143,27 @@ CLASSIFIER = ["XForSequenceClassification"]
 
 
 @pytest.mark.parametrize(
-    ("config", "expected"),
+    ("architectures", "labels", "expected"),
     [
-        ({"architectures": ["XForCausalLM"], "id2label": {"0": "a"}}, None),
-        ({"architectures": "XForSequenceClassification"}, None),
-        ({"architectures": CLASSIFIER, "id2label": ["odd"]}, ClassifierConfig()),
-        (
-            {"architectures": CLASSIFIER, "id2label": {"10": "c", "2": "b", "0": "a"}},
-            ClassifierConfig(("a", "b", "c")),
-        ),
+        (["XForCausalLM"], {"0": "a"}, None),
+        (CLASSIFIER[0], {"0": "a"}, None),  # no list
+        (CLASSIFIER, ["odd"], ClassifierConfig()),
+        (CLASSIFIER, {"10": "c", "2": "b", "0": "a"}, ClassifierConfig(("a", "b", "c"))),
     ],
-)
+)  # fmt: skip
 def test_a_classifier_s_labels_are_in_the_order_of_their_numbers(
-    tmp_path: Path, config: object, expected: ClassifierConfig | None
+    tmp_path: Path,
+    architectures: object,
+    labels: object,
+    expected: ClassifierConfig | None,
 ) -> None:
+    config = {"architectures": architectures, "id2label": labels}
     (tmp_path / "config.json").write_text(json.dumps(config))
     assert classifier_config(served(tmp_path)) == expected
 
 
 def test_a_classifier_s_form_is_declared_whole_or_an_error(tmp_path: Path) -> None:
-    form: dict[str, Any] = {"format": "{request} {answer}", "refusal_label": "No"}
+    form = {"format": "{request} {answer}", "refusal_label": "No"}
     config = {"architectures": CLASSIFIER, "refusal_judge": form}
     path = tmp_path / "config.json"
     path.write_text(json.dumps(config))
