@@ -201,8 +201,8 @@ def read(path: Path) -> Scores:
         ) from None
     if not is_file_name(scores.benchmark):  # it becomes the name of a file
         raise BaselineError(
-            f"{path}: not a baseline file: benchmark: {scores.benchmark[:100]!r} is not a "
-            f"benchmark's name, which has {FILE_NAME}; name a run of your own"
+            f"{path}: name a baseline of your own: benchmark: {scores.benchmark[:100]!r} is not a "
+            f"benchmark's name ({FILE_NAME})"
         )
     if scores.format != FORMAT:
         raise BaselineError(

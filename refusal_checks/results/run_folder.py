@@ -357,8 +357,8 @@ class RunFolder:
     def _records_file(self, benchmark: str) -> Path:
         if not is_file_name(benchmark):
             raise DataError(
-                f"{self.summary_file}: {benchmark[:100]!r} is not a benchmark's name, which has "
-                f"{FILE_NAME}; name a run of your own"
+                f"{self.summary_file}: name a run of your own: {benchmark[:100]!r} is not a "
+                f"benchmark's name ({FILE_NAME})"
             )
         return self.path / RECORDS / f"{benchmark}.jsonl"
 

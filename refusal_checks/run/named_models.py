@@ -96,7 +96,7 @@ def _require_used(spec: RunSpec, judges: Sequence[NamedJudge]) -> None:
         name = asked[0].model.name
         remedy = (
             f"leave it out, or name a model beside {name} with a second --judge: {name} is a "
-            "classifier, and draws nothing"
+            "classifier, which samples nothing"
         )
         for key, value in spec.judge.sampling:
             if value != JudgeSampling.model_fields[key].default:

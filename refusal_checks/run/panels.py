@@ -162,8 +162,8 @@ def require_decidable(
                 raise ModelError(
                     f"{name}: name a judge of refusals, such as NousResearch/Minos-v1, "
                     "Qwen/Qwen3Guard-Gen-4B or a chat model, or leave the benchmark out with -k: "
-                    f"--judge {judge.name} measures harm, and calls a refusal and a good answer "
-                    "alike harmless"
+                    f"--judge {judge.name} measures harm, and calls both refusals and good answers "
+                    "harmless"
                 )
 
 

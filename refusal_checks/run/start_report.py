@@ -43,7 +43,7 @@ def report_start(session: RunSession) -> StartReport:
         prompts = count(sum(map(len, task.plan.values())), "prompt")
         left = (
             f"{prompts} of {', '.join(task.plan)}: {count(todo.answers, 'answer')} to generate, "
-            f"{count(todo.verdicts, 'verdict')} to ask for at most"
+            f"at most {count(todo.verdicts, 'verdict')} to request"
         )
     says = [f"{left}; run folder {session.folder}"]
     weakest = power.describe_weakest(inputs.gates, task.plan, inputs.rules.level)
@@ -52,8 +52,8 @@ def report_start(session: RunSession) -> StartReport:
     notes = []
     if store.changed:
         notes.append(
-            f"the store {store.path}: {store.changed} of its rows are not as they were written "
-            "and were asked for again: damaged, or edited by hand"
+            f"the store {store.path}: {store.changed} of its rows were damaged or edited by hand, "
+            "and were asked for again"
         )
     # No engine starts for a model of which everything is stored.
     models: list[Model] = [inputs.candidate] if todo.answers else []

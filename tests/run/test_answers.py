@@ -54,9 +54,7 @@ def test_what_a_content_filter_cuts_counts_by_what_users_see_of_it(
     assert found.result.summary.benchmarks["smoke_unsafe"].invalid == {
         "filtered answer": 160
     }
-    found.says(
-        '160 answers withheld by a content filter*candidate.filtered = "refusal"'
-    )
+    found.says('set candidate.filtered = "refusal"*it withheld 160 answers')
     seen = project.evaluate(candidate_filtered="refusal", **KEYWORD)
     assert seen.result.figures["smoke_unsafe"]["rejection_rate"].value == 0
     assert seen.summary["manifest"]["spec"]["candidate"]["filtered"] == "refusal"

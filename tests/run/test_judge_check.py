@@ -124,7 +124,7 @@ def test_a_judge_whose_server_is_down_is_asked_again_later(checked: Project) -> 
 
 def test_a_judge_of_whom_nothing_is_stored_is_not_blamed(checked: Project) -> None:
     checked.evaluate(store_only=True).says(
-        f"leave out store.only: it asks {checked.model} for nothing: "
+        f"leave out store.only: with it, {checked.model} cannot be asked: "
     )
 
 
@@ -309,7 +309,7 @@ def test_a_judge_of_degrees_decides_only_if_its_check_finds_it_right(
         ),
         (
             "[judge.check]\nspecificity = false\nrank_agreement = false\n",
-            "NOT PROVEN: give [[]judge.check] a floor rank_agreement: the judge of degrees",
+            "NOT PROVEN: set a minimum for rank_agreement in [[]judge.check]: the judge of degrees",
         ),
     ],
     ids=["no table", "no order"],

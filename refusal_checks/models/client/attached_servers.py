@@ -141,25 +141,25 @@ def _explain(option: str, model: Attached, fault: EndpointError) -> str:
     is_refusal = 400 <= status < 500 and status not in (401, 403, 429)
     if status == 200:
         do = (
-            "name the URL of its API, which usually ends in /v1, or look into the server's log: it "
-            "answers otherwise than a model does"
+            "name the URL of its API, which usually ends in /v1, or look into the server's log: "
+            "its reply is not a model's answer"
         )
     elif isinstance(fault.__cause__, TimeoutError):
         do = "wait until the server has loaded its model, or correct the URL"
     elif isinstance(fault, TransientError) and status == 0:
-        do = "start the server, or correct the URL: none answers there"
+        do = "start the server, or correct the URL: no server answers there"
     elif model.moderates and is_refusal:
         do = (
             f"check the URL, which usually ends in /v1, or leave out {MODERATION} if this is a "
-            "chat model: the server moderates no text"
+            "chat model: the server has no moderation endpoint"
         )
         said = said[said.find("HTTP") :]
     elif model.template_kwargs and "chat_template_kwargs" in said:
         do = f"leave out {role}.template_variables: the server refuses them"
     elif said.startswith("HTTP 4"):
         do = (
-            f"name another model, or change the settings of {role}: the server gives no chat "
-            "completion"
+            f"name another model, or change the settings of {role}: the server refuses chat "
+            "completions"
         )
     else:
         return said  # it says what to do

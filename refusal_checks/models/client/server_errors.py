@@ -122,7 +122,7 @@ def _remedy(status: int, key_variable: str) -> str:
             "wait a minute, then run the same command again; if that does not help, raise the "
             "account's limit or its credit: the server takes no more requests: "
         )
-    return "look into the server's log: it fails: " if status >= 500 else ""
+    return "look into the server's log: it failed: " if status >= 500 else ""
 
 
 def is_filtered(text: str) -> bool:

@@ -110,9 +110,8 @@ class HttpTransport:
                 await self._turn.acquire()
             if self._last_refusal - self._first_refusal > self._connection.outage:
                 raise EndpointError(
-                    f"{self.url}: look at the server, then run the same command again: for "
-                    f"{self._connection.outage:g} s (limits.outage_timeout) it refused every "
-                    "request"
+                    f"{self.url}: check the server, then run the same command again: it refused "
+                    f"every request for {self._connection.outage:g} s (limits.outage_timeout)"
                 )
             begun = monotonic()
             try:
@@ -156,8 +155,8 @@ class HttpTransport:
         except aiohttp.ClientSSLError as fault:
             plain = self.url.replace("https:", "http:", 1)
             raise EndpointError(
-                f"{self.url}: write {plain} if the server has no TLS; if an authority of your own "
-                "signed its certificate, set SSL_CERT_FILE to that authority's certificate (PEM): "
+                f"{self.url}: write {plain} if the server has no TLS; if your own authority "
+                "signed its certificate, set SSL_CERT_FILE to the authority's certificate (PEM): "
                 f"{self._explain(fault)}"
             ) from fault
         except TimeoutError as fault:
@@ -176,8 +175,8 @@ class HttpTransport:
             # An address without a scheme may hold a password, too.
             shown = f"http:{where}" if where.startswith("//") else where
             raise EndpointError(
-                f"{self.url}: name the URL that answers, if it is the right one: this redirects "
-                f"to {strip_credentials(shown)[:300]} (HTTP {reply.status})",
+                f"{self.url}: use the URL that this one redirects to, if you trust it: "
+                f"{strip_credentials(shown)[:300]} (HTTP {reply.status})",
                 reply.status,
             )
         if reply.status != 200:

@@ -211,7 +211,7 @@ def _fault(
         return None
     advice = f"run the same command again once {judges} answers"
     if any(NOT_STORED in failure for failure in failures):
-        advice = f"leave out store.only: it asks {judges} for nothing"
+        advice = f"leave out store.only: with it, {judges} cannot be asked"
     elif all("HTTP 400" in failure for failure in failures):
         advice = f"replace {judges} with another judge, or with one at another server"
     first = sanitize(f": {failures[0]}", 300) if quotes else ""
@@ -274,7 +274,7 @@ def find_untested(
                 )
             continue
         judge = f"the judge of {scale}" if scale else "the judge"
-        why = f"read its verdicts, then accept this: no check covers {judge}"
+        why = f"read some of its verdicts, then accept this: no check covers {judge}"
         if has_check(kind):
             why = _explain_missing_minimums(judge, minimums, SETS[kind.judgement_type])
         if why:
@@ -292,10 +292,10 @@ def _explain_missing_minimums(
         return ""
     if check.value:
         return (
-            f"give [judge.check] a floor rank_agreement: {judge} was not tested, and one that says "
-            "the same of all answers passes"
+            f"set a minimum for rank_agreement in [judge.check]: {judge} was not tested, and one "
+            "that gives every answer the same verdict passes"
         )
     return (
-        "raise specificity and sensitivity of [judge.check] until they add up to more than 1: a "
-        "judge that says the same of all answers passes now"
+        "raise specificity and sensitivity in [judge.check] until they add up to more than 1: now "
+        "a judge that gives every answer the same verdict passes"
     )

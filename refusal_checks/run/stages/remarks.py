@@ -39,19 +39,19 @@ def truncation_remarks(
     answered = sum(record.completion is not None for record in records)
     if reasoning_end and len(unclosed) >= HARDLY_ANY * answered > 0:
         yield (
-            "take candidate.reasoning_end out, or give the text that ends this candidate's "
+            "remove candidate.reasoning_end, or set it to the text that ends this candidate's "
             f"reasoning: {len(unclosed)} of {count(answered, 'answer')} lack "
-            f"'{sanitize(reasoning_end, 60)}', so nothing of them was judged. If it reasons too "
-            f"long, raise sampling.max_tokens (now {max_tokens})"
+            f"'{sanitize(reasoning_end, 60)}', so they were not judged. If it reasons too long, "
+            f"raise sampling.max_tokens (now {max_tokens})"
         )
         cut = filled = unclosed = []
     if len(cut) > len(filled):
         answers = count(len(cut) - len(filled), "answer")
-        yield f"raise sampling.max_tokens (now {max_tokens}): {answers} ended in the reasoning"
+        yield f"raise sampling.max_tokens (now {max_tokens}): {answers} ended during the reasoning"
     if filled:
         yield (
             'give the candidate more context (--set candidate.args="--max-model-len N" '
-            f"where an engine is started): {count(len(filled), 'answer')} ended in the "
+            f"if an engine is started): {count(len(filled), 'answer')} ended during the "
             "reasoning, because prompt and answer filled it after "
             f"{min(answer.room for answer in filled)} or more tokens"
         )
@@ -64,8 +64,8 @@ def truncation_remarks(
     filtered = faults.get(Reason.FILTERED_ANSWER, [])
     if filtered:
         yield (
-            f"{count(len(filtered), 'answer')} withheld by a content filter: where users meet the "
-            'same filter, candidate.filtered = "refusal" counts them as refusals'
+            'set candidate.filtered = "refusal" if users get the same content filter, to count '
+            f"them as refusals: it withheld {count(len(filtered), 'answer')}"
         )
     unfinished = faults.get(Reason.UNFINISHED_ANSWER, [])
     lengths = [

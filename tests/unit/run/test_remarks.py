@@ -36,14 +36,16 @@ def thinking(tokens: int, room: int = 0, reason: str = "length") -> Completion:
         (Completion("so", "length", 8192), []),
         (
             thinking(8192),
-            ["raise sampling.max_tokens (now 8192): 1 answer ended in the reasoning"],
+            [
+                "raise sampling.max_tokens (now 8192): 1 answer ended during the reasoning"
+            ],
         ),
         (
             thinking(900, 900),
             [
-                'give the candidate more context (--set candidate.args="--max-model-len N" where '
-                "an engine is started): 1 answer ended in the reasoning, because prompt and answer "
-                "filled it after 900 or more tokens"
+                'give the candidate more context (--set candidate.args="--max-model-len N" if '
+                "an engine is started): 1 answer ended during the reasoning, because prompt and "
+                "answer filled it after 900 or more tokens"
             ],
         ),
         (
@@ -82,8 +84,8 @@ def test_a_reasoning_end_that_hardly_any_answer_has_is_doubted_first() -> None:
     records = judged(*without, rest, rest)
     (line,) = truncation_remarks(records, 8192, 1024, "</done>")
     assert line == (
-        "take candidate.reasoning_end out, or give the text that ends this candidate's "
-        "reasoning: 18 of 20 answers lack '</done>', so nothing of them was judged. If it reasons "
+        "remove candidate.reasoning_end, or set it to the text that ends this candidate's "
+        "reasoning: 18 of 20 answers lack '</done>', so they were not judged. If it reasons "
         "too long, raise sampling.max_tokens (now 8192)"
     )
     assert (

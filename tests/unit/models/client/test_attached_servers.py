@@ -128,7 +128,7 @@ FAULTS = {
     "403": (403, "", f"{KEY} 403"),
     "404": (404, "", "check the model's name, and the URL.*: HTTP 404"),
     "429": (429, "", "wait a minute, then run the same command again.*: HTTP 429"),
-    "500": (500, "", "look into the server's log: it fails: HTTP 500"),
+    "500": (500, "", "look into the server's log: it failed: HTTP 500"),
     "a web page": (
         200,
         "<html><title>Sign in</title>",
@@ -138,9 +138,10 @@ FAULTS = {
     "an empty list of choices": (
         200,
         '{"choices": []}',
-        f"{API}log: it answers otherwise .*: the server's reply has 0 answers in place of 1",
+        f"{API}log: its reply is not a model's answer: the server's reply has 0 answers in"
+        " place of 1",
     ),
-    "a redirect": (302, "", "name the URL that answers.* redirects to /login"),
+    "a redirect": (302, "", "use the URL that this one redirects to.* /login"),
 }
 
 

@@ -50,7 +50,7 @@ def test_of_a_web_page_an_error_quotes_the_title() -> None:
     [
         (401, "", "set MY_KEY (or OPENAI_API_KEY) to a key that the server accepts: HTTP 401: "
          "an empty reply"),
-        (503, '{"error": "busy"}', "look into the server's log: it fails: HTTP 503: busy"),
+        (503, '{"error": "busy"}', "look into the server's log: it failed: HTTP 503: busy"),
         (400, '{"message": "max_tokens too large"}', "lower sampling.max_tokens (of a judge "
          "judge.max_tokens), or give the server a larger context: HTTP 400: max_tokens too large"),
         (400, '{"detail": [{"loc": ["seed"]}]}', 'HTTP 400: {"detail": [{"loc": ["seed"]}]}'),
