@@ -180,7 +180,7 @@ class _Evaluation:
         self._is_cancelled = False
 
     def run(self, folders: Folders, selected: Collection[str]) -> RunResult:
-        """Evaluate, in this thread.
+        """Evaluate in this thread.
 
         Raises:
             Interrupted: it was stopped.

@@ -273,7 +273,7 @@ def _make_provided(
 
 
 def model_remark(model: Model) -> str:
-    """What readers of a run must know about a model of an extension, or a demo; else empty."""
+    """What readers must know about a model from an extension or a demo; empty for others."""
     if model.name in DEMO_RECORDINGS:
         return (
             "answers of a demo model, recorded with the verdicts of demo:judge: they show how a "

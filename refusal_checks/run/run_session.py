@@ -46,7 +46,7 @@ class RunSession:
 
     Attributes:
         folder: for logs, records and the summary.
-        manifest: of what was read and opened, without what only the run will tell.
+        manifest: what was read and opened, without what is known only after the run.
         notes: lines on how verdicts come about.
         untested: what to do about judges that nothing tests, by benchmark.
         task: all prompts, the candidate, the judges and the store.

@@ -64,7 +64,7 @@ def read_choices(
 
 
 def require_finished(response: Any, finished: frozenset[str] | None = None) -> None:
-    """Raise TransientError if the server broke an answer off, for example as it was shut down.
+    """Raise TransientError if the server cut an answer off, for example because it shut down.
 
     ``finished`` lists the finish reasons by which this server marks an answer as whole or cut by a
     limit. If they are unknown, only ``ABORTED`` counts as broken off.

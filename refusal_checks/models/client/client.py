@@ -94,7 +94,7 @@ class RequestParams:
 
     @classmethod
     def from_sampling(cls, sampling: SamplingBase, **others: Any) -> Self:
-        """Make a run's parameters from all of its settings that are sent.
+        """Make a run's parameters from those of its settings that requests carry.
 
         A setting without a field here is left out of requests while it has its default, since not
         every server knows it.

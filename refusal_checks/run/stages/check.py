@@ -185,7 +185,7 @@ class JudgeChecks:
 def _is_wrong(
     minimums: JudgeMinimums, records: Sequence[Record], known: ValidationSet
 ) -> bool:
-    """True if the existing verdicts miss a minimum, too."""
+    """True if the verdicts that did arrive miss a minimum anyway."""
     sound = [each for each in records if not (_failure(each) or _is_cut(each))]
     return bool(sound) and any(
         check.estimate and not check.passed
