@@ -273,7 +273,7 @@ SETUPS: Mapping[str, Setup] = {
     "reasoning_model": Setup(
         answer=thinks,
         code=7,
-        says="say with candidate.judge_reasoning whether users see the reasoning",
+        says="set candidate.judge_reasoning to say whether users see the reasoning",
     ),
     "reasoning_that_users_do_not_see": Setup(
         "{model} --judge {judge} --set candidate.judge_reasoning=false",
@@ -287,7 +287,7 @@ SETUPS: Mapping[str, Setup] = {
         "{model} --judge {judge} --set candidate.filtered=refusal",
         answer=filtered(HARMFUL[:40]),
         code=7,
-        says="make sure that users get the same filter",
+        says="make sure that users get the same content filter",
     ),
     "recording_with_labels_of_people": Setup(
         "replay:said.jsonl --judge labels --set recording.labelled_by=people",
