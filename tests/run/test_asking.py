@@ -37,7 +37,7 @@ def test_what_is_stored_is_not_asked_for_again(project: Project) -> None:
     project.evaluate(only="smoke_safe")
     first = len(project.server.requests)
     again = project.evaluate(only="smoke_safe", **REUSE)
-    again.says("80 prompts of smoke_safe: 0 answers to generate, 0 verdicts")
+    again.says("80 prompts of smoke_safe: 0 answers to generate, at most 0 verdicts")
     assert len(project.server.requests) == first
     project.evaluate(only="smoke_safe", sampling_samples=5, **REUSE)
     assert list(sampled(project).values()) == [1] * 5 * 80

@@ -74,7 +74,7 @@ def test_a_part_of_the_prompts_is_a_reservation_and_no_baseline(
     accept = ("baseline", "accept", "last", "base")
     code, said = project.call(*accept)
     assert code != 0
-    assert "the run has 20 of the 80 prompts of smoke_unsafe" in said
+    assert "the run has only 20 of 80 prompts of smoke_unsafe" in said
     assert project.call(*accept, "--partial")[0] == 0
     # A limit in the run file is a decision of the project's.
     limited = BOTH.replace("]\n", "]\nlimit = 40\n")

@@ -77,7 +77,7 @@ def test_runs_lie_where_the_spec_says_and_are_found_there(project: Project) -> N
 
     project.setenv("REFUSAL_CHECKS_RUNS", f"../{moved.name}")
     again = project.evaluate(baseline_path="last", **run, **REUSE)
-    again.says("0 answers to generate, 0 verdicts", f"run folder {moved}/")
+    again.says("0 answers to generate, at most 0 verdicts", f"run folder {moved}/")
     assert len(project.call("runs", "list")[1].splitlines()) == 3
 
 
