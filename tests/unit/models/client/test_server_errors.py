@@ -65,6 +65,10 @@ def test_an_error_says_what_to_do_before_what_the_server_said(
 
 QUESTION = (Message("user", "hello"),)
 NO_ANSWER = '{"choices": []}'
+NO_NUMBER = (
+    '{"choices": [{"message": {"content": "a"}, "finish_reason": "stop", '
+    '"logprobs": {"content": [{"token": "a", "logprob": NaN}]}}]}'
+)
 PATIENCE = 0.4
 """Seconds after which a server has stalled; one on a busy machine has not."""
 
@@ -111,6 +115,7 @@ def ask(server: FakeServer, n: int = 1, timeout: float = 60) -> Client:
         (NO_ANSWER, server_errors.ATTEMPTS, "reply has 0 answers in place of 1"),
         ('{"error": {"message": "no credit", "code": 402}}', server_errors.ATTEMPTS,
          "malformed answer .*: no credit"),
+        (NO_NUMBER, server_errors.ATTEMPTS, "malformed answer .*: the sum of the log-prob"),
         ('{"object": "list"}', server_errors.ATTEMPTS, ': {"object": "list"}$'),
         ("", server_errors.ATTEMPTS, ": an empty reply$"),
     ],
