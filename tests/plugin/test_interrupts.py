@@ -138,6 +138,33 @@ def test_a_gate_whose_worker_dies_is_an_error_and_has_not_failed(
     assert len(project.asked(judge=False)) == 80
 
 
+LOST = """
+import os, signal
+
+collected = []
+
+def pytest_xdist_node_collection_finished(node):
+    collected.append(node)
+    if len(collected) == 2:
+        os.kill(collected[0].gateway._rinfo().pid, signal.SIGKILL)
+        collected[0].channel._receiveclosed.wait(30)
+"""
+"""Kills a worker when all have collected, before xdist hands out the tests."""
+
+
+def test_a_worker_that_dies_during_the_evaluation_makes_an_error(
+    project: Project,
+) -> None:
+    project.conftest(LOST)
+    result = project.run(*models(project), "-n2")
+    said = result.stdout.str()
+    assert "INTERNALERROR" not in said
+    assert result.ret == 1, said
+    assert "NOT DECIDED" in said
+    assert "FAILED" not in said
+    assert len(project.asked(judge=False)) == 80
+
+
 def alone() -> None:
     """A process group of its own, that hears a hang-up even if these tests run under nohup."""
     os.setsid()

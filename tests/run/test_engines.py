@@ -124,15 +124,20 @@ def placement(found: Outcome) -> str:
 def test_in_turns_the_judge_starts_when_the_candidate_has_stopped(
     engines: Project,
 ) -> None:
+    engines.setenv("VLLM_FAKE", "late-fail")
     found = engines.evaluate(**TURNS)
+    assert found.answer == "open"
     first, second = starts(engines)
     assert first.startswith("0 running")
     assert second.startswith("0 running")
     assert "--max-model-len 512" in second
-    assert requests(engines)["candidate"] == PROMPTS
     assert placement(found) == "turns"
+    engines.patch.delenv("VLLM_FAKE")
+    assert engines.evaluate(**TURNS).counts == {"passed": 3}
+    assert requests(engines) == {"candidate": PROMPTS, "judge": PROMPTS}
+    assert len(starts(engines)) == 2 + 1, "the judge's engine alone"
     again = engines.evaluate(**TURNS)
-    assert len(starts(engines)) == 2
+    assert len(starts(engines)) == 2 + 1
     assert placement(again) == "none"
 
 

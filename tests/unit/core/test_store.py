@@ -2,6 +2,8 @@
 
 import json
 import sqlite3
+import subprocess
+import sys
 import time
 import traceback
 from contextlib import closing
@@ -45,6 +47,30 @@ def test_what_is_stored_comes_back_as_it_was_and_the_first_write_stays(
     with Store(path) as again:
         assert again.completions(["key", "other"]) == {"key": FULL}
         assert again.judgements(["key", "other"]) == {"key": VERDICT}
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from refusal_checks.core.records import Completion
+from refusal_checks.io.store import Store
+with Store(Path(sys.argv[1])) as store:
+    for number in range(100):
+        for name in (sys.argv[2], "shared"):
+            store.add_completions({f"{name}-{number}": Completion(sys.argv[2])})
+"""
+
+
+def test_two_processes_write_to_a_store_at_once(path: Path) -> None:
+    Store(path).close()
+    command = [sys.executable, "-c", WRITER, str(path)]
+    writers = [subprocess.Popen([*command, name]) for name in "ab"]
+    assert [writer.wait() for writer in writers] == [0, 0]
+    with Store(path) as store:
+        for name in ("a", "b", "shared"):
+            answers = store.completions(f"{name}-{number}" for number in range(100))
+            assert len(answers) == 100
+            assert {answer.text for answer in answers.values()} <= {"a", "b"}
 
 
 DIFFERENT = r"""

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import threading
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -168,6 +169,35 @@ def test_no_engine_starts_once_all_are_closed(tmp_path: Path, steps: list[str]) 
     with pytest.raises(EngineStartError, match="no engine is started"):
         found.start(print)
     assert not steps
+
+
+def test_an_engine_that_is_launched_while_all_are_closed_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: list[str]
+) -> None:
+    launching, go_on = threading.Event(), threading.Event()
+    found = engines(tmp_path, ALIGNED, Rule("keyword"))
+
+    def launch(own: process.EngineProcess) -> None:
+        launching.set()
+        go_on.wait(30)
+        steps.append("launch")
+
+    def stop(own: process.EngineProcess) -> None:
+        if launching.is_set():
+            steps.append("stop")
+
+    monkeypatch.setattr(process.EngineProcess, "launch", launch)
+    monkeypatch.setattr(process.EngineProcess, "stop", stop)
+    starting = threading.Thread(target=found.start, args=(print,))
+    closing = threading.Thread(target=found.close)
+    starting.start()
+    assert launching.wait(30)
+    closing.start()
+    closing.join(0.1)
+    go_on.set()
+    starting.join()
+    closing.join()
+    assert [step for step in steps if "ready" not in step] == ["launch", "stop"]
 
 
 def test_engines_end_at_the_same_time(

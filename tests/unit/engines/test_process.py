@@ -278,14 +278,19 @@ def post(engine: Mortal, server: FakeServer) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("looks", "fault", "asked"),
-    [(10**6, TransientError, True), (3, EngineDiedError, True), (0, EngineDiedError, False)],
-)  # fmt: skip
+    ("said", "looks", "fault", "asked"),
+    [
+        ("abort", 10**6, TransientError, True),
+        ("None", 10**6, TransientError, True),  # a reason that no healthy engine gives
+        ("abort", 3, EngineDiedError, True),
+        ("abort", 0, EngineDiedError, False),
+    ],
+)
 def test_an_answer_broken_off_may_be_the_end_of_an_engine_which_is_then_not_asked(
-    engine: Mortal, looks: int, fault: type[Exception], asked: bool
+    engine: Mortal, said: str, looks: int, fault: type[Exception], asked: bool
 ) -> None:
     engine.looks = looks
-    with FakeServer(finish_reason="abort") as server:
+    with FakeServer(finish_reason=said) as server:
         with pytest.raises(fault):
             post(engine, server)
         assert bool(server.authorizations) is asked
