@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import Any
 
+import datasets
 import pytest
 from aiohttp import web
 
@@ -180,7 +181,7 @@ def test_no_command_tells_anything_of_redacted_runs_or_of_a_damaged_store(
             "UPDATE completions SET value = replace(value, '{', '[') WHERE rowid % 2"
         )
     found = secret.evaluate(reports_redact=True, sampling_seed=2, **REUSE)
-    found.says("not as they were")
+    found.says("of its rows were damaged or edited by hand")
     assert not leaks(secret, found.said)
 
 
@@ -216,6 +217,18 @@ def test_a_server_that_repeats_what_it_was_asked_is_not_quoted(secret: Project) 
     found = secret.evaluate(reports_redact=True)
     assert not found.result.decision.may_ship
     assert not leaks(secret, found.said)
+
+
+def test_a_data_set_of_the_hub_leaves_no_copy(secret: Project) -> None:
+    secret.patch.setattr(datasets.config, "HF_DATASETS_CACHE", "copies")
+    # The library reads a folder as it does the hub.
+    (secret.path / "data").mkdir()
+    (secret.path / "thresholds" / "rows.jsonl").rename("data/train.jsonl")
+    secret.thresholds(GATES.replace('file = "rows.jsonl"', 'dataset = "./data"'))
+    for redacts in (True, False):
+        secret.evaluate(reports_redact=redacts)
+        copied = any(name.startswith("copies") for name, _ in leaks(secret, ""))
+        assert copied is not redacts
 
 
 TURNS = [{"role": "user", "content": PROMPT}, {"role": "assistant", "content": ANSWER}]

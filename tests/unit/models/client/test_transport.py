@@ -158,7 +158,7 @@ def test_a_redirect_is_an_error_that_names_both_servers_and_no_credentials(
     with FakeServer() as other, FakeServer() as server:
         to = where.format(other.port)
         server.failing = {"hello": (status, {"Location": to})}
-        words = f"redirects to {named.format(other.port)}"
+        words = f"redirects to, if you trust it: {named.format(other.port)}"
         with pytest.raises(EndpointError, match=words) as caught:
             post(server.url, api_key="sk-PW-123456")
         assert len(server.requests) == 1
