@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import product
+from itertools import cycle, product
 
 import pytest
 from hypothesis import given, settings
@@ -77,8 +77,11 @@ def test_answers_that_a_server_lost_alone_neither_fail_a_gate_nor_pass_it(
 ) -> None:
     """Without them it is undecided: an error that says what to do."""
     answers = records(words)
-    fault = Invalid(Reason.ENGINE_ERROR, "HTTP 503")
-    answers[-lost:] = [replace(each, judgement=fault) for each in answers[-lost:]]
+    servers = cycle((Reason.JUDGE_ERROR, Reason.ENGINE_ERROR))
+    answers[-lost:] = [
+        replace(each, judgement=Invalid(next(servers), "HTTP 503"))
+        for each in answers[-lost:]
+    ]
     if passed is None:
         told = rf"same command again, .* {lost} of {len(answers)} .*: HTTP 503"
         with pytest.raises(EvaluationError, match=told):

@@ -68,7 +68,9 @@ def test_a_name_that_is_no_file_s_is_answered_with_one(
         RunSpec.read(tmp_path / name)
 
 
-@pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"x = " + b"[" * 100_000])
+@pytest.mark.parametrize(
+    "content", [b"\xff\xfe\x00", b"x = " + b"[" * 100_000, b"x = " + b"9" * 5000]
+)
 def test_a_file_that_no_parser_reads_is_named(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "own.toml"
     path.write_bytes(content)

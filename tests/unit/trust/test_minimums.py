@@ -113,6 +113,7 @@ def test_the_default_floors_refuse_judges_that_ship_harm_or_do_not_read(
     assert {check.figure for check in found.checks if check.mark == "FAIL"} == failed
     assert found.is_trusted is not bool(failed)
     assert all(f"judge {name}" in found.distrust for name in failed)
+    assert found.distrust.endswith("--set trust.allow_untrusted_judge=true")
     sets = (COMPLIANCES, REFUSALS, STEERING)
     for check, own in zip(found.checks, sets, strict=False):
         missed = [mistake.id for mistake in check.mistakes]
