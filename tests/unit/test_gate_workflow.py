@@ -406,3 +406,17 @@ def test_the_documented_call_gives_known_inputs_and_secrets() -> None:
     by_hand = GATE["on"]["workflow_dispatch"]["inputs"]
     of_a_call = known["inputs"].keys() - {"checks", "checks-ref"}
     assert {name: known["inputs"][name] for name in of_a_call} == by_hand
+
+
+def test_make_clean_removes_environments_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "ours"
+    folder.mkdir()
+    makefile = ROOT / "Makefile"
+    plain = {name: value for name, value in os.environ.items() if "MAKE" not in name}
+    for venv, said in (("", "VENV is empty"), (folder, "no virtual environment")):
+        words = ["make", "-f", str(makefile), "clean", f"VENV={venv}"]
+        done = subprocess.run(
+            words, cwd=tmp_path, env=plain, capture_output=True, text=True
+        )
+        assert (done.returncode, folder.exists()) == (2, True)
+        assert said in done.stderr
