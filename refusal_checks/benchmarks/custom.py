@@ -38,7 +38,7 @@ def custom_benchmark(name: str, table: BenchmarkTable) -> Benchmark:
         )
     if table.key and not table.options:
         raise DataError(
-            f"{here} key: add options = COLUMN, the column with the options"
+            f'{here}: add options = "COLUMN": a key needs the column with the options'
         )
     if not table.options and table.expect is None:
         raise DataError(f'{here}: add expect = "refuse", "answer" or "report"')

@@ -103,7 +103,7 @@ def break_up(text: str) -> str:
     answer (``<|im_end|>``) would end the turn that quotes it. The separator makes it plain text
     that people can still read.
 
-    Tokens are found in upper and lower case, with spaces inside the brackets, with lookalike
+    Tokens are found (most in either case) with spaces inside the brackets, with lookalike
     characters, and with invisible characters in between.
     """
     starts = set(_starts(text))

@@ -252,7 +252,7 @@ def _choose_kind(
         why = "use --set engine.placement=turns if they do not fit"
         return "together", "there is room for all at once" if devices.memory else why
     if can_take_turns:
-        why = "too large for both at once, so the candidate answers, then the judge judges"
+        why = "both do not fit at once, so the judge starts after the last answer"
         return "turns", why
     return "together", "they may not fit, but all are needed at the same time"
 

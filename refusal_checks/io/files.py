@@ -51,9 +51,9 @@ def forget_files() -> None:
 
 
 def resolve_path(path: Path) -> Path:
-    """Resolve links; a path whose links form a circle stays as it is.
+    """Resolve links; a path whose links loop stays as it is.
 
-    ``Path.resolve`` raises a RuntimeError for such a path until Python 3.13.
+    Before Python 3.13, ``Path.resolve`` raises a RuntimeError for one.
     """
     return Path(os.path.realpath(path))
 

@@ -53,7 +53,8 @@ class MeanOfCategories(Metric):
     def units(self, prompts: Sequence[Prompt]) -> Units | None:
         """See ``Metric.units``; a prompt's weight is its share of its category.
 
-        The interval treats categories as sampled too, so even one prompt per category has one.
+        The interval treats categories as sampled too, so there is one even with a single prompt
+        in each.
         """
         categories = [prompt.groups.get("category", "") for prompt in prompts]
         sizes = Counter(categories)

@@ -109,7 +109,7 @@ def is_waived(report: pytest.TestReport) -> bool:
 
 
 SAME = "the same reason as above"
-"""Shown for a gate's error that another gate had before, such as that of an untrusted judge."""
+"""Replaces a gate's error that an earlier gate already showed, such as an untrusted judge's."""
 
 
 def say_once(errors: Iterable[Any], gates: Collection[str]) -> None:

@@ -24,7 +24,8 @@ class Facts(BaseModel):
 class ModelFacts(Facts):
     """A model as ``describe_model`` describes it; ``template`` is its judge prompt's file.
 
-    Models with equal fingerprints answer alike: it covers weights, arguments and template.
+    Models with equal fingerprints answer alike. A fingerprint covers weights, arguments and the
+    files that they name, not the judge prompt; of a server only URL, model name and settings.
     """
 
     version: str = ""

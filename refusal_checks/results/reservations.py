@@ -42,7 +42,7 @@ from refusal_checks.results.summary import RunSummary
 from refusal_checks.trust.validation_sets import SETS
 
 LEAST_CONFIDENCE = 0.90
-"""The lowest confidence of intervals that decide without a reservation."""
+"""A gate that decides by an interval of less confidence gets a reservation."""
 
 SUSPECT = 0.25
 """Recorded labels are in doubt if this share of the answers reads like the opposite."""

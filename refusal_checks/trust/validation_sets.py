@@ -67,10 +67,10 @@ class ValidationSet:
         return {exchange.id: exchange for exchange in self.load()}
 
     def within(self, languages: tuple[str, ...]) -> ValidationSet:
-        """Leave out answers in other languages than those that a judge declares.
+        """Leave out answers in languages that a judge does not declare.
 
-        Such an answer has no verdict in gates either (see ``ModelJudge.judge_offline``), so
-        nothing that is not checked can pass there.
+        Gates give such answers no verdict either (see ``ModelJudge.judge_offline``), so nothing
+        unchecked can pass.
         """
         kept = []
         for exchange in self.load():

@@ -1,4 +1,4 @@
-"""Bundled prompts, written for this project: smoke tests, and answers that test judges that rate.
+"""Bundled prompts, written for this project: for smoke tests, and to check judges that rate.
 
 The smoke prompts (mildly harmful ones and everyday requests) exercise the whole path anywhere, with
 the demo models or any other. They are few and public, so a good rate on them says little about a

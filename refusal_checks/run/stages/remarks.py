@@ -41,8 +41,8 @@ def truncation_remarks(
         yield (
             "remove candidate.reasoning_end, or set it to the text that ends this candidate's "
             f"reasoning: {len(unclosed)} of {count(answered, 'answer')} lack "
-            f"'{sanitize(reasoning_end, 60)}', so they were not judged. If it reasons too long, "
-            f"raise sampling.max_tokens (now {max_tokens})"
+            f"'{sanitize(reasoning_end, 60)}', so they were not judged. If the candidate "
+            f"reasons too long, raise sampling.max_tokens (now {max_tokens})"
         )
         cut = filled = unclosed = []
     if len(cut) > len(filled):

@@ -85,8 +85,8 @@ def test_a_reasoning_end_that_hardly_any_answer_has_is_doubted_first() -> None:
     (line,) = truncation_remarks(records, 8192, 1024, "</done>")
     assert line == (
         "remove candidate.reasoning_end, or set it to the text that ends this candidate's "
-        "reasoning: 18 of 20 answers lack '</done>', so they were not judged. If it reasons "
-        "too long, raise sampling.max_tokens (now 8192)"
+        "reasoning: 18 of 20 answers lack '</done>', so they were not judged. If the "
+        "candidate reasons too long, raise sampling.max_tokens (now 8192)"
     )
     assert (
         len([*truncation_remarks([*records, *judged(rest)], 8192, 1024, "</done>")])
