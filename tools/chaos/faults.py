@@ -273,7 +273,8 @@ def damaged_file(project: Project, chance: random.Random) -> Disturbed:
                 file.seek(chance.randrange(max(1, size)))
                 file.write(chance.randbytes(chance.randrange(1, 200)))
     again = _undisturbed(project)
-    if "or name another one with --store" in project.said:
+    # The message is wrapped, at a width that depends on its words.
+    if "name another one with --store" in " ".join(project.said.split()):
         for path in project.store.parent.glob("store.sqlite*"):
             path.unlink()
     project.forget()
