@@ -42,8 +42,10 @@ _NOISE = re.compile(r'leaked|nanobind|skipped remainder|"(GET|POST) /')
 _ERROR = re.compile(r"(?<![\w./-])(?:[\w.]*(?:Error|Exception)|[\w./-]+: error): .+")
 """The last line of a traceback, or argparse's message."""
 
-_ELSEWHERE = re.compile(r"root cause above|\(above\) for the root cause", re.IGNORECASE)
-"""How a process refers to an error that another one has printed."""
+_NO_CAUSE = re.compile(
+    r"root cause above|\(above\) for the root cause|\bWARNING \d", re.IGNORECASE
+)
+"""Lines that refer to an error that another process printed, or warn of one that may come."""
 
 
 class EngineProcess:
@@ -219,7 +221,7 @@ class EngineProcess:
         for line in lines[-LOG_SEARCHED:]:
             error = _ERROR.search(line)
             # vLLM's server ends with "see root cause above", which tells nothing.
-            if error and not _ELSEWHERE.search(line):
+            if error and not _NO_CAUSE.search(line):
                 errors.append(f"last error in its log: {error[0][:500]}")
         shown = [f"  {line}" for line in lines[-LOG_SHOWN:]]
         return "\n".join(

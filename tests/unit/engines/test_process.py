@@ -207,6 +207,7 @@ DEATH = (
         ("api_server.py: error: unrecognized arguments: --foo", ""),
         (f"(APIServer pid=7) {OUT_OF_MEMORY}", OUT_OF_MEMORY),
         ("all is well", "ValueError: no room"),
+        ("WARNING 11-29 19:40 may cause OSError: [Errno 24]", "ValueError: no room"),
     ],
 )
 @pytest.mark.parametrize("end", [START, DEATH])
